@@ -1,0 +1,36 @@
+# oubli_module(SOURCES a.cpp ... HEADERS a.h ... [TESTS a_test.cpp ...] [STATISTICAL_TESTS ...]
+#              [BENCHMARKS a_bench.cpp ...])
+# Adds the calling folder to the library. Tests of a folder are one program, oubli_<folder>_test, with
+# label `unit`; STATISTICAL_TESTS another, with label `statistical`; each benchmark is a program.
+function(oubli_module)
+  cmake_parse_arguments(PARSE_ARGV 0 module "" "" "SOURCES;HEADERS;TESTS;STATISTICAL_TESTS;BENCHMARKS")
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  list(TRANSFORM module_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM module_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(oubli PRIVATE ${module_SOURCES})
+  target_sources(oubli PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${module_HEADERS})
+  if(OUBLI_BUILD_TESTS AND module_TESTS)
+    oubli_test(oubli_${folder}_test LABEL unit SOURCES ${module_TESTS})
+  endif()
+  if(OUBLI_BUILD_TESTS AND module_STATISTICAL_TESTS)
+    oubli_test(oubli_${folder}_statistical_test LABEL statistical SOURCES ${module_STATISTICAL_TESTS})
+  endif()
+  if(OUBLI_BUILD_BENCH)
+    foreach(source IN LISTS module_BENCHMARKS)
+      get_filename_component(name ${source} NAME_WE)
+      add_executable(${name} ${source})
+      target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies benchmark::benchmark_main)
+    endforeach()
+  endif()
+endfunction()
+
+# A GoogleTest program whose cases CTest runs one by one.
+function(oubli_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL" "SOURCES")
+  add_executable(${name} ${test_SOURCES})
+  target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies GTest::gtest_main GTest::gmock)
+  target_compile_definitions(${name} PRIVATE OUBLI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             OUBLI_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS ${test_LABEL} TIMEOUT 600)
+endfunction()

@@ -1,0 +1,96 @@
+#include "oubli/array/tensor.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace oubli {
+namespace {
+
+template <typename T>
+void require_finite_in(MatrixView<const T> values, const std::string& what) {
+  for (std::size_t row = 0; row < values.rows(); ++row)
+    for (std::size_t col = 0; col < values.cols(); ++col)
+      if (!std::isfinite(values(row, col)))
+        fail(ErrorCode::bad_input, "{}: {} at row {}, column {}; every value must be finite", what,
+             values(row, col), row, col);
+}
+
+}  // namespace
+
+std::size_t element_count(std::span<const std::size_t> shape, const std::string& what) {
+  std::size_t count = 1;
+  for (const std::size_t extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count))
+      fail(ErrorCode::bad_input, "{}: shape [{}] has more elements than can be addressed", what,
+           fmt::join(shape, ", "));
+  return count;
+}
+
+std::string describe(const TensorView& tensor) {
+  return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
+}
+
+template <typename T>
+Tensor to_tensor(MatrixView<const T> matrix) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
+  Tensor tensor;
+  tensor.dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
+  tensor.shape = {matrix.rows(), matrix.cols()};
+  const auto bytes = std::as_bytes(matrix.flat());
+  tensor.bytes.assign(bytes.begin(), bytes.end());
+  return tensor;
+}
+template Tensor to_tensor(MatrixView<const float>);
+template Tensor to_tensor(MatrixView<const double>);
+
+Tensor to_tensor(std::span<const double> vector, DType dtype) {
+  Tensor tensor{dtype, {vector.size()}, std::vector<std::byte>(vector.size() * size_of(dtype))};
+  encode(dtype, vector, tensor.bytes);
+  return tensor;
+}
+
+Matrix<double> to_matrix(const TensorView& tensor) {
+  if (tensor.rank() != 2)
+    fail(ErrorCode::bad_input, "{}: {}, wanted a matrix (rank 2)", tensor.what, describe(tensor));
+  Matrix<double> matrix(tensor.shape[0], tensor.shape[1]);
+  decode(tensor.dtype, tensor.bytes, matrix.flat());
+  return matrix;
+}
+
+std::vector<double> to_vector(const TensorView& tensor) {
+  if (tensor.rank() != 1)
+    fail(ErrorCode::bad_input, "{}: {}, wanted a vector (rank 1)", tensor.what, describe(tensor));
+  std::vector<double> vector(tensor.shape[0]);
+  decode(tensor.dtype, tensor.bytes, vector);
+  return vector;
+}
+
+std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes) {
+  const bool column = tensor.rank() == 2 && tensor.shape[1] == 1;
+  if (is_float(tensor.dtype) || tensor.dtype == DType::boolean || (tensor.rank() != 1 && !column))
+    fail(ErrorCode::bad_input, "{}: {}, wanted a vector of integer class labels", tensor.what,
+         describe(tensor));
+  // Integers up to 2^53 are exact in double; anything larger is out of range all the same.
+  std::vector<double> values(tensor.count());
+  decode(tensor.dtype, tensor.bytes, values);
+  std::vector<std::uint32_t> labels(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!(values[i] >= 0 && values[i] < static_cast<double>(classes)))
+      fail(ErrorCode::bad_input, "{}: label {} at position {}, wanted 0 to {}", tensor.what,
+           values[i], i, classes - 1);
+    labels[i] = static_cast<std::uint32_t>(values[i]);
+  }
+  return labels;
+}
+
+void require_finite(MatrixView<const double> values, const std::string& what) {
+  require_finite_in(values, what);
+}
+void require_finite(MatrixView<const float> values, const std::string& what) {
+  require_finite_in(values, what);
+}
+
+}  // namespace oubli

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/dtype.h"
+#include "oubli/array/matrix.h"
+
+namespace oubli {
+
+// The number of elements of `shape`; Error{bad_input} naming `what` if it overflows.
+[[nodiscard]] std::size_t element_count(std::span<const std::size_t> shape, const std::string& what);
+
+// An array of any type and shape whose bytes somebody else owns (a mapped file, a Tensor). Row-major,
+// little-endian, not necessarily aligned. `what` says where it is from, for messages
+// ("head.npz:W").
+struct TensorView {
+  DType dtype = DType::f32;
+  std::vector<std::size_t> shape;
+  std::span<const std::byte> bytes;
+  std::string what;
+
+  [[nodiscard]] std::size_t count() const { return bytes.size() / size_of(dtype); }
+  [[nodiscard]] std::size_t rank() const { return shape.size(); }
+};
+
+// "float32 [10, 784]"
+[[nodiscard]] std::string describe(const TensorView& tensor);
+
+// An array that owns its bytes.
+struct Tensor {
+  DType dtype = DType::f32;
+  std::vector<std::size_t> shape;
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] TensorView view(std::string what) const {
+    return {dtype, shape, bytes, std::move(what)};
+  }
+};
+
+template <typename T>
+[[nodiscard]] Tensor to_tensor(MatrixView<const T> matrix);
+[[nodiscard]] Tensor to_tensor(std::span<const double> vector, DType dtype);
+
+// Conversions to what the mathematics takes. Error{bad_input}, naming the tensor, if the rank is
+// not 2 (1), or the type not a number. require_finite also refuses NaN and infinities and names the
+// first one's position.
+[[nodiscard]] Matrix<double> to_matrix(const TensorView& tensor);
+[[nodiscard]] std::vector<double> to_vector(const TensorView& tensor);
+// Class labels: an integer tensor of rank 1 (or n x 1) with values in [0, classes).
+[[nodiscard]] std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes);
+void require_finite(MatrixView<const double> values, const std::string& what);
+void require_finite(MatrixView<const float> values, const std::string& what);
+
+}  // namespace oubli

@@ -1,0 +1,49 @@
+#include "oubli/base/digest.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <new>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+
+namespace oubli {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = nullptr;
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  state_->context = EVP_MD_CTX_new();
+  if (state_->context == nullptr) throw std::bad_alloc();
+  if (EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1)
+    throw Error(ErrorCode::bug, "OpenSSL has no SHA-256");
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, 32> digest{};
+  EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
+  std::string text;
+  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 digest;
+  digest.update(bytes);
+  return digest.hex();
+}
+
+std::string sha256_file(const std::filesystem::path& path) {
+  return sha256_hex(MappedFile(path).bytes());
+}
+
+}  // namespace oubli

@@ -1,0 +1,40 @@
+#include "oubli/base/interrupt.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+
+std::stop_token stop_on_interrupt() {
+  // A thread that waits for the signals, because almost nothing may be called from a handler. It
+  // lives as long as the process; the source is leaked on purpose, so that it may outlive statics.
+  static std::stop_source* const source = [] {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // inherited by the threads started later
+    auto* const stop = new std::stop_source;
+    std::thread([signals, stop] {
+      for (bool first = true;; first = false) {
+        int signal = 0;
+        sigwait(&signals, &signal);
+        if (!first) _exit(static_cast<int>(ErrorCode::interrupted));
+        stop->request_stop();
+      }
+    }).detach();
+    return stop;
+  }();
+  return source->get_token();
+}
+
+void throw_if_stopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw Error(ErrorCode::interrupted, "interrupted");
+}
+
+}  // namespace oubli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+namespace oubli {
+
+// How much the program says on stderr. Set once in main; stdout is for results alone.
+enum class Verbosity { quiet, normal, verbose };
+void set_verbosity(Verbosity verbosity);
+[[nodiscard]] Verbosity verbosity();
+
+// One line to stderr unless quiet: a remark, a warning, where a file was written.
+void say(const std::string& line);
+// One line to stderr if verbose.
+void say_detail(const std::string& line);
+
+// Progress of `total` steps with an estimate of the time left: a bar on a terminal, otherwise a
+// line at most every ten seconds; nothing if quiet. Safe to call from several threads.
+class Progress {
+ public:
+  Progress(std::string label, std::size_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void step(std::size_t count = 1);
+
+ private:
+  void show(bool last);
+
+  std::mutex mutex_;
+  std::string label_;
+  std::size_t total_;
+  std::size_t done_ = 0;
+  std::chrono::steady_clock::time_point begin_;
+  std::chrono::steady_clock::time_point shown_;
+  bool terminal_;
+  bool shown_once_ = false;
+};
+
+// "45 s", "3 min 20 s", "2 h 05 min".
+[[nodiscard]] std::string format_duration(double seconds);
+
+}  // namespace oubli

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace oubli::cli {
+
+// One function per subcommand, each in the file of its name. It adds the subcommand with its
+// options, a help text and at least one example; the callback does the work and throws Error.
+void add_means(CLI::App& app);
+
+}  // namespace oubli::cli

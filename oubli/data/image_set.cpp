@@ -1,0 +1,90 @@
+#include "oubli/data/image_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "oubli/base/error.h"
+#include "oubli/base/names.h"
+
+namespace oubli {
+
+ImageSet select_images(const ImageSet& set, std::span<const std::size_t> indices) {
+  ImageSet chosen{.name = set.name,
+                  .channels = set.channels,
+                  .height = set.height,
+                  .width = set.width,
+                  .pixels = {},
+                  .labels = {},
+                  .class_names = set.class_names};
+  chosen.pixels.reserve(indices.size() * set.image_size());
+  chosen.labels.reserve(indices.size());
+  for (const std::size_t index : indices) {
+    OUBLI_ASSERT(index < set.size());
+    const auto image = set.image(index);
+    chosen.pixels.insert(chosen.pixels.end(), image.begin(), image.end());
+    chosen.labels.push_back(set.labels[index]);
+  }
+  return chosen;
+}
+
+std::vector<std::uint32_t> retained_classes(std::size_t classes,
+                                            std::span<const std::uint32_t> forgotten) {
+  for (const std::uint32_t c : forgotten)
+    if (c >= classes) fail(ErrorCode::usage, "class {}: there are {} classes", c, classes);
+  std::vector<std::uint32_t> retained;
+  for (std::uint32_t c = 0; c < classes; ++c)
+    if (std::ranges::find(forgotten, c) == forgotten.end()) retained.push_back(c);
+  if (retained.empty())
+    fail(ErrorCode::usage, "all {} classes are to go: none would be left", classes);
+  return retained;
+}
+
+ImageSet without_classes(const ImageSet& set, std::span<const std::uint32_t> forgotten) {
+  const std::vector<std::uint32_t> retained = retained_classes(set.classes(), forgotten);
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < set.size(); ++i)
+    if (std::ranges::binary_search(retained, set.labels[i])) indices.push_back(i);
+  ImageSet rest = select_images(set, indices);
+  for (std::uint32_t& label : rest.labels)
+    label =
+        static_cast<std::uint32_t>(std::ranges::lower_bound(retained, label) - retained.begin());
+  rest.class_names.clear();
+  for (const std::uint32_t c : retained) rest.class_names.push_back(set.class_names[c]);
+  return rest;
+}
+
+ImageSet half_size(const ImageSet& set) {
+  ImageSet half = set;
+  half.height = set.height / 2;
+  half.width = set.width / 2;
+  half.pixels.assign(set.size() * half.image_size(), 0);
+  auto out = half.pixels.begin();
+  for (std::size_t plane = 0; plane < set.size() * set.channels; ++plane) {
+    const std::uint8_t* in = set.pixels.data() + plane * set.height * set.width;
+    for (std::size_t y = 0; y < half.height; ++y)
+      for (std::size_t x = 0; x < half.width; ++x) {
+        const std::uint8_t* corner = in + 2 * y * set.width + 2 * x;
+        const int sum = corner[0] + corner[1] + corner[set.width] + corner[set.width + 1];
+        *out++ = static_cast<std::uint8_t>((sum + 2) / 4);
+      }
+  }
+  return half;
+}
+
+std::uint32_t find_class(std::span<const std::string> class_names, const std::string& word) {
+  const auto found = std::ranges::find(class_names, word);
+  if (found != class_names.end()) return static_cast<std::uint32_t>(found - class_names.begin());
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error == std::errc() && end == word.data() + word.size()) {
+    if (number < class_names.size()) return number;
+    fail(ErrorCode::usage, "class {}: there are {} classes, numbered from 0", word,
+         class_names.size());
+  }
+  fail(ErrorCode::usage, "no class '{}'; the nearest names are: {}", word,
+       fmt::join(nearest_names(word, class_names), ", "));
+}
+
+}  // namespace oubli

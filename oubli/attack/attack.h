@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oubli/attack/attack_model.h"
+
+namespace oubli {
+
+// The attacks by name, for the audit and the command line.
+enum class Attack { nearest_neighbours, forest, adaboost, logistic, strong_forest };
+
+inline constexpr Attack kAllAttacks[] = {Attack::nearest_neighbours, Attack::forest,
+                                         Attack::adaboost, Attack::logistic, Attack::strong_forest};
+
+// "nearest-neighbours", "forest", "adaboost", "logistic", "strong-forest"
+[[nodiscard]] std::string_view name_of(Attack attack);
+// "random forest, 10 trees of depth 5", for tables.
+[[nodiscard]] std::string_view describe(Attack attack);
+// Error{usage} with the nearest names if there is none.
+[[nodiscard]] Attack attack_of(const std::string& name);
+
+// Fits `attack` on the training points and labels the test points.
+[[nodiscard]] std::vector<std::uint8_t> run_attack(Attack attack, MatrixView<const float> x,
+                                                   std::span<const std::uint8_t> y,
+                                                   MatrixView<const float> x_test,
+                                                   RandomStream& random, unsigned workers = 1);
+
+}  // namespace oubli

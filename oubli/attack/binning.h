@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+
+namespace oubli {
+
+// Features as bytes: bin b of a feature holds the values in (edge[b-1], edge[b]]. With at most 256
+// distinct values every value has its own bin and the edges lie halfway between neighbours, so that
+// nothing is lost; with more, bins hold nearly equal numbers of training points.
+class Bins {
+ public:
+  static Bins fit(MatrixView<const float> x, unsigned workers = 1);
+
+  // Feature-major: byte [feature * rows + row].
+  [[nodiscard]] std::vector<std::uint8_t> apply(MatrixView<const float> x,
+                                                unsigned workers = 1) const;
+  [[nodiscard]] std::size_t features() const { return edges_.size(); }
+  // Ascending; one fewer than there are bins.
+  [[nodiscard]] std::span<const float> edges(std::size_t feature) const { return edges_[feature]; }
+
+ private:
+  std::vector<std::vector<float>> edges_;
+};
+
+}  // namespace oubli

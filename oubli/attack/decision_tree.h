@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "oubli/base/random.h"
+
+namespace oubli {
+
+// Binned training data of one or many trees, feature-major (binning.h).
+struct BinnedData {
+  std::span<const std::uint8_t> bins;
+  std::size_t rows = 0;
+  std::size_t features = 0;
+  std::span<const std::uint8_t> labels;  // 0 or 1
+
+  [[nodiscard]] const std::uint8_t* column(std::size_t feature) const {
+    return bins.data() + feature * rows;
+  }
+};
+
+struct DecisionTreeOptions {
+  std::size_t max_depth = 0;     // 0: until the leaves are pure
+  std::size_t max_features = 1;  // looked at per split, more only while all of them are constant
+};
+
+// A binary classification tree over binned features, Gini impurity, as flat arrays.
+class DecisionTree {
+ public:
+  // `weights`: how often each row occurs in the bootstrap sample.
+  static DecisionTree fit(const BinnedData& data, std::span<const std::uint16_t> weights,
+                          const DecisionTreeOptions& options, RandomStream& random);
+
+  // Adds to sums[i] the leaf's share of label 1 for row begin + i of `data` (labels unused).
+  void add_probability(const BinnedData& data, std::size_t begin, std::span<float> sums) const;
+
+  [[nodiscard]] std::size_t size() const { return nodes_.size(); }
+
+ private:
+  // A split goes to `child` where the bin is at most `bin`, else to child + 1. A leaf has itself as
+  // `child`, and `bin` 255, so that walking on stays there.
+  struct Node {
+    std::uint32_t child = 0;
+    std::uint16_t feature = 0;
+    std::uint8_t bin = 255;
+  };
+
+  std::vector<Node> nodes_;
+  std::vector<float> probability_;  // of label 1, per node
+  std::size_t depth_ = 0;
+};
+
+}  // namespace oubli

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/audit/figure.h"
+#include "oubli/audit/population.h"
+#include "oubli/audit/tell_apart.h"
+
+namespace oubli {
+
+// "Could anyone tell that these models have seen the class?" k classes, |C| forgotten, k' retained.
+struct AuditInput {
+  Population
+      seen;  // trained on everything, then unlearned: k' columns, the retained classes in order
+  Population unseen;                          // trained without C: k' columns
+  std::optional<Population> unseen2;          // more of them: the floor
+  std::optional<Population> before;           // the seen models before unlearning: k columns
+  std::optional<Population> seen_features;    // what the head of a seen model is given
+  std::optional<Population> unseen_features;  // the same of unseen ones
+  AuditSamples samples;
+  std::vector<std::string> class_names;  // empty, or k of them
+};
+
+// Label flips against naive deletion (the arg max over the retained columns of `before`): share of
+// samples whose label differs, mean and standard deviation over models.
+struct FlipFigures {
+  std::optional<MeanStd> all, forgotten, correct;  // correct: retained, and naive is right
+  std::string reason;                              // why there are none
+};
+
+// On samples of retained classes, over models.
+struct QualityFigures {
+  std::string population;                 // "before", "seen", "unseen", "unseen2"
+  std::optional<MeanStd> accuracy, loss;  // loss: mean cross-entropy in nats
+  std::string reason;
+};
+
+// Where the samples of a forgotten class go: per retained class, the share of samples.
+struct Misclassification {
+  std::uint32_t label = 0;
+  std::string population;
+  std::vector<MeanStd> shares;  // k' of them
+};
+
+// A linear probe on the features: AUC of "is this sample of class `label`", cross-fitted.
+struct ProbeFigures {
+  std::uint32_t label = 0;
+  std::optional<MeanStd> seen, unseen;
+  std::string reason;    // why one is missing
+  std::string sentence;  // what it means
+};
+
+struct AuditResult {
+  std::size_t models_seen = 0, models_unseen = 0, samples = 0, classes = 0;
+  std::vector<std::uint32_t> forgotten;
+  std::vector<std::string> class_names;
+  AuditOptions options;
+  Leaks leaks;                 // seen against unseen
+  std::optional<Leaks> floor;  // unseen2 against unseen
+  std::string floor_reason;    // why there is none
+  std::vector<QualityFigures> quality;
+  FlipFigures flips;
+  std::vector<Misclassification> misclassification;
+  std::vector<ProbeFigures> probes;
+
+  // The largest advantage on the forgotten classes over all observers and attacks; empty if none
+  // could be computed.
+  [[nodiscard]] std::optional<double> worst_advantage() const;
+};
+
+// Checks everything first: Error{bad_input} names the population and says what is wrong with it.
+// `floor`: the result of tell_apart(unseen2, unseen, ...) with the same options, where it is known
+// already (the same for every method); else it is computed here if there is an `unseen2`.
+[[nodiscard]] AuditResult audit(const AuditInput& input, const AuditOptions& options,
+                                const Leaks* floor = nullptr);
+
+// "format": "oubli-audit", "version": 1
+void to_json(nlohmann::json& json, const AuditResult& result);
+// A table for people, per observer; and one CSV line per class, observer and attack.
+[[nodiscard]] std::string to_text(const AuditResult& result);
+[[nodiscard]] std::string to_csv(const AuditResult& result);
+
+}  // namespace oubli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace oubli {
+
+// A number with its 95 % interval, or the reason why there is none. Never silently absent.
+struct Figure {
+  std::optional<double> value;
+  std::optional<double> low;  // 95 % interval, where one was computed
+  std::optional<double> high;
+  std::string reason;  // why there is no value
+
+  static Figure of(double value) { return {.value = value, .low = {}, .high = {}, .reason = {}}; }
+  static Figure missing(std::string reason) {
+    return {.value = {}, .low = {}, .high = {}, .reason = std::move(reason)};
+  }
+};
+
+// Mean and standard deviation over models (n - 1; 0 for one model).
+struct MeanStd {
+  double mean = 0;
+  double std = 0;
+};
+[[nodiscard]] MeanStd mean_std(std::span<const double> values);
+
+// {"value": .., "low": .., "high": ..} or {"value": null, "reason": ".."}
+void to_json(nlohmann::json& json, const Figure& figure);
+void to_json(nlohmann::json& json, const MeanStd& figure);
+
+}  // namespace oubli

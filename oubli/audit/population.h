@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+#include "oubli/array/tensor.h"
+
+namespace oubli {
+
+// Several models and what each gives for the same samples: logits (one column per class it knows)
+// or features. A source, not a copy: rows are read when they are needed.
+struct Population {
+  std::string name;  // for messages: "seen.npy"
+  std::size_t models = 0;
+  std::size_t samples = 0;
+  std::size_t columns = 0;
+  // Row i of `out` (samples.size() x columns) = what model `model` gives for sample samples[i].
+  // Called from several threads at once; may throw Error.
+  std::function<void(std::size_t model, std::span<const std::uint32_t> samples,
+                     MatrixView<float> out)>
+      read;
+};
+
+// models x samples x columns, any float type. The tensor's bytes must outlive the population.
+[[nodiscard]] Population population_of(const TensorView& tensor);
+// One tensor, samples x columns, per model.
+[[nodiscard]] Population population_of(std::vector<TensorView> tensors, const std::string& name);
+
+// Reads rows and refuses NaN and infinities, naming model, sample and column.
+void read_finite(const Population& population, std::size_t model,
+                 std::span<const std::uint32_t> samples, MatrixView<float> out);
+
+}  // namespace oubli

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/report/html.h"
+
+// Charts as SVG text for the report's page. They carry classes, not colours: the page's style sheet
+// (style.h) colours them, for light, dark and print. Series differ by marker as well as by colour.
+// Charts are drawn narrow enough for a phone; a wider page sets several side by side.
+namespace oubli::report {
+
+// A figure with an interval around it (or mean and standard deviation: see the chart's caption).
+// Without a value, `reason` says why it could not be computed.
+struct Measured {
+  std::optional<double> value;
+  std::optional<double> low;
+  std::optional<double> high;
+  std::string reason;
+};
+
+// "0.327 (0.310 to 0.344)", or the reason.
+[[nodiscard]] std::string to_text(const Measured& measured, int digits = 3);
+
+// How a series looks. Known methods always look the same, whichever others are drawn beside them.
+struct Series {
+  std::string name;
+  int style = 0;  // 0..5: colour and marker of the style sheet
+};
+[[nodiscard]] Series series_of(const std::string& method);
+
+// Rows of points with intervals over a common scale, a grey band in a row being its floor.
+struct DotChart {
+  struct Mark {
+    std::size_t series = 0;
+    Measured measured;
+  };
+  struct Row {
+    std::string label;
+    std::vector<Mark> marks;
+    Measured floor;
+  };
+  std::string title;        // shown, and the picture's accessible name
+  std::string description;  // the text alternative
+  std::string axis;
+  std::string floor_name;  // in the legend; empty: no floor
+  double low = 0;
+  double high = 1;
+  std::vector<Series> series;
+  std::vector<Row> rows;
+};
+[[nodiscard]] std::string svg(const DotChart& chart);
+[[nodiscard]] Table table(const DotChart& chart);
+
+// Two bars per row with error bars: a method beside the reference it should look like.
+struct BarChart {
+  struct Row {
+    std::string label;
+    Measured value;      // mean, mean - sd, mean + sd
+    Measured reference;  // the same
+  };
+  std::string title;
+  std::string description;
+  std::string axis;
+  std::string reference_name;
+  Series series;
+  double high = 1;
+  std::vector<Row> rows;
+};
+[[nodiscard]] std::string svg(const BarChart& chart);
+
+// The picture at the top: per observer, how often the best attack is right in 100 guesses, from 50
+// (guessing) to 100 (certain), with the floor's band and the verdict's word.
+struct VerdictChart {
+  struct Row {
+    std::string observer;  // "sees logits"
+    std::string word;      // "can tell"
+    int level = 0;         // 0 not told apart, 1 faint, 2 can tell
+    Measured before;       // naive, for comparison; may be absent
+    Measured now;
+    Measured floor;
+  };
+  std::string title;
+  std::string description;
+  std::string before_name;
+  std::string now_name;
+  std::string floor_name;
+  std::vector<Row> rows;
+};
+[[nodiscard]] std::string svg(const VerdictChart& chart, bool wide);
+[[nodiscard]] Table table(const VerdictChart& chart);
+
+}  // namespace oubli::report

@@ -1,0 +1,122 @@
+#include "oubli/report/charts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "oubli/report/svg.h"
+
+namespace oubli::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// All values of attribute `name` in elements that match `element`, in order.
+std::vector<double> attribute(const std::string& svg_text, const std::string& element,
+                              const std::string& name) {
+  std::vector<double> out;
+  const std::regex tag("<" + element + "[^>]*>");
+  const std::regex value(" " + name + "=\"([-0-9.]+)\"");
+  for (std::sregex_iterator it(svg_text.begin(), svg_text.end(), tag), last; it != last; ++it) {
+    std::smatch match;
+    const std::string found = it->str();
+    if (std::regex_search(found, match, value)) out.push_back(std::stod(match[1]));
+  }
+  return out;
+}
+
+DotChart example() {
+  DotChart chart;
+  chart.title = "Leak <b>";
+  chart.description = "a & b";
+  chart.axis = "advantage";
+  chart.floor_name = "floor";
+  chart.series = {series_of("normalization")};
+  for (const double value : {0.0, 0.25, 0.5, 1.0, 2.0})
+    chart.rows.push_back(
+        {"row", {{0, {value, value - 0.1, value + 0.1, ""}}}, {0.1, 0.05, 0.15, ""}});
+  return chart;
+}
+
+TEST(DotChart, PointsLieOnALinearScaleAndStayInside) {
+  const std::string text = svg(example());
+  auto x = attribute(text, "circle", "cx");
+  x.erase(x.begin());  // the legend's
+  ASSERT_EQ(x.size(), 5U);
+  EXPECT_NEAR(x[1] - x[0], (x[3] - x[0]) / 4, 0.1);
+  EXPECT_NEAR(x[2] - x[0], (x[3] - x[0]) / 2, 0.1);
+  EXPECT_DOUBLE_EQ(x[4], x[3]);  // beyond the scale: at its end
+  for (const double left : attribute(text, "line", "x1")) EXPECT_GE(left, x[0]);
+  for (const double right : attribute(text, "line", "x2")) EXPECT_LE(right, x[3]);
+}
+
+TEST(DotChart, HasANameAndATextAlternativeAndIsEscaped) {
+  const std::string text = svg(example());
+  EXPECT_THAT(text, HasSubstr("role=\"img\""));
+  EXPECT_THAT(text, HasSubstr("aria-label=\"Leak &lt;b&gt;. a &amp; b\""));
+  EXPECT_THAT(text, HasSubstr("<desc>a &amp; b</desc>"));
+  EXPECT_THAT(text, Not(HasSubstr("<b>")));
+}
+
+TEST(DotChart, AFigureThatWasNotComputedKeepsItsPlaceAndItsReason) {
+  DotChart chart = example();
+  chart.rows[1].marks[0].measured = {std::nullopt, std::nullopt, std::nullopt, "too few models"};
+  EXPECT_EQ(attribute(svg(chart), "circle", "cx").size(), 5U);
+  EXPECT_THAT(svg(chart), HasSubstr(">–</text>"));
+  EXPECT_EQ(table(chart).rows[1][1], "too few models");
+  EXPECT_EQ(table(chart).rows[0][1], "0.000 (-0.100 to 0.100)");
+}
+
+TEST(BarChart, BarsAreProportionalToTheirValues) {
+  BarChart chart;
+  chart.series = series_of("naive");
+  chart.high = 0.5;
+  chart.reference_name = "retrained";
+  chart.rows = {{"a", {0.1, 0.05, 0.15, ""}, {0.2, 0.1, 0.3, ""}}, {"b", {0.4, 0.3, 0.5, ""}, {}}};
+  const std::string text = svg(chart);
+  const auto widths = attribute(text, "rect[^>]*class=\"bar s1\"", "width");
+  ASSERT_EQ(widths.size(), 2U);
+  EXPECT_NEAR(widths[1], 4 * widths[0], 0.3);  // coordinates are rounded to a tenth
+  const auto reference = attribute(text, "rect[^>]*class=\"reference\"", "width");
+  ASSERT_EQ(reference.size(), 2U);  // the legend's and one bar
+  EXPECT_NEAR(reference[1], 2 * widths[0], 0.2);
+}
+
+TEST(VerdictChart, FiftyIsAtTheLeftAndAHundredAtTheRight) {
+  VerdictChart chart;
+  chart.now_name = "normalization";
+  chart.rows = {{"sees logits", "can tell", 2, {}, {50.0, {}, {}, ""}, {}},
+                {"sees labels", "not told apart", 0, {}, {75.0, {}, {}, ""}, {}},
+                {"sees all", "can tell", 2, {}, {100.0, {}, {}, ""}, {}}};
+  for (const bool wide : {false, true}) {
+    auto x = attribute(svg(chart, wide), "circle", "cx");
+    x.erase(x.begin());
+    ASSERT_EQ(x.size(), 3U);
+    EXPECT_NEAR(x[1], (x[0] + x[2]) / 2, 0.1);
+    const auto track = attribute(svg(chart, wide), "line[^>]*class=\"track\"", "x2");
+    EXPECT_DOUBLE_EQ(x[2], track.at(0));
+  }
+  EXPECT_EQ(table(chart).rows[1],
+            (std::vector<std::string>{"sees labels", "75.0", "not told apart"}));
+}
+
+TEST(Canvas, LongNamesAreCutAndKeptAsATooltip) {
+  Canvas canvas(100);
+  canvas.text_within(0, 0, 60, "ünïcödé name that is long <", "label");
+  const std::string text = canvas.finish(10, "t", "d");
+  EXPECT_THAT(text, HasSubstr("…<title>ünïcödé name that is long &lt;</title>"));
+  EXPECT_THAT(text, HasSubstr(">ünïcödé …<"));  // nine columns, the last the ellipsis
+}
+
+TEST(SeriesOf, KnownMethodsDifferInStyle) {
+  std::vector<int> styles;
+  for (const char* method :
+       {"normalization", "naive", "randomization", "zeroing", "refit", "centre"})
+    styles.push_back(series_of(method).style);
+  EXPECT_THAT(styles, ::testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+}  // namespace
+}  // namespace oubli::report

@@ -1,0 +1,116 @@
+#include "oubli/report/html.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include "oubli/base/error.h"
+
+namespace oubli::report {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// Length of the valid UTF-8 sequence at `at` (no overlong forms, no surrogates); 0 if there is
+// none.
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
+  };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;
+    if (first == 0xED && byte(1) > 0x9F) return 0;
+    return continues(1) && continues(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if (first == 0xF0 && byte(1) < 0x90) return 0;
+    if (first == 0xF4 && byte(1) > 0x8F) return 0;
+    return continues(1) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string escape(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = sequence_length(text, i);
+    if (length != 1) {
+      out += length == 0 ? kReplacement : text.substr(i, length);
+      i += length == 0 ? 1 : length;
+      continue;
+    }
+    switch (const char c = text[i++]) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '\n':
+      case '\t':
+        out += ' ';
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+          out += kReplacement;
+        else
+          out += c;
+    }
+  }
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char kDigits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      group = group << 8U | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += i + j <= bytes.size() ? kDigits[group >> (18U - 6U * j) & 63U] : '=';
+  }
+  return out;
+}
+
+std::string html(const Table& table) {
+  std::string out = "<div class=\"scroll\"><table><thead><tr>";
+  const auto open = [&](const char* tag, std::size_t j) {
+    const bool number = table.columns[j].number;
+    return fmt::format("<{}{}>", tag, number ? " class=\"n\"" : "");
+  };
+  for (std::size_t j = 0; j < table.columns.size(); ++j)
+    out += open("th", j) + escape(table.columns[j].title) + "</th>";
+  out += "</tr></thead><tbody>\n";
+  for (const auto& row : table.rows) {
+    OUBLI_ASSERT(row.size() == table.columns.size());
+    out += "<tr>";
+    for (std::size_t j = 0; j < row.size(); ++j) out += open("td", j) + escape(row[j]) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string html_details(std::string_view summary, const Table& table) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", escape(summary),
+                     html(table));
+}
+
+}  // namespace oubli::report

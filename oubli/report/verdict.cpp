@@ -1,0 +1,211 @@
+#include "oubli/report/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "oubli/base/error.h"
+
+namespace oubli::report {
+namespace {
+
+using Level = ObserverVerdict::Level;
+
+// Advantage -1..1 to right answers in 100 guesses.
+double in_hundred(double advantage) { return 50 * (1 + advantage); }
+
+Measured in_hundred(const Measured& advantage) {
+  const auto map = [](const std::optional<double>& value) {
+    return value ? std::optional(in_hundred(*value)) : std::nullopt;
+  };
+  return {map(advantage.value), map(advantage.low), map(advantage.high), advantage.reason};
+}
+
+const Leak* strongest(const Audit& audit, const std::string& method, const std::string& observer) {
+  const Leak* best = nullptr;
+  for (const Leak& leak : audit.leaks) {
+    if (leak.method != method || leak.observer != observer || !leak.forgotten.value) continue;
+    if (best == nullptr || *leak.forgotten.value > *best->forgotten.value) best = &leak;
+  }
+  return best;
+}
+
+// A retrained model against another: what the same attack finds where there is nothing to find.
+double floor_top(const Leak& leak) {
+  if (!leak.forgotten_floor.value) return 0;
+  return std::max(0.0, leak.forgotten_floor.high.value_or(*leak.forgotten_floor.value));
+}
+
+Level level_of(const Leak& leak) {
+  const double low = leak.forgotten.low.value_or(*leak.forgotten.value);
+  if (low <= floor_top(leak)) return Level::not_told_apart;
+  const double floor = std::max(0.0, leak.forgotten_floor.value.value_or(0));
+  return *leak.forgotten.value - floor < kFaint ? Level::faint : Level::can_tell;
+}
+
+std::string observer_phrase(const std::string& observer) {
+  if (observer == "label") return "only the top-1 label";
+  return observer;
+}
+
+// "somebody who sees logits or probabilities"
+std::string somebody(const std::vector<const ObserverVerdict*>& verdicts) {
+  std::string out = "somebody who sees ";
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    if (i > 0) out += i + 1 == verdicts.size() ? " or " : ", ";
+    out += observer_phrase(verdicts[i]->observer);
+  }
+  return out;
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  return text;
+}
+
+}  // namespace
+
+std::string join(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " and " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+std::string judged_method(const Audit& audit, const std::string& wanted) {
+  const auto measured = [&](const std::string& method) {
+    return std::ranges::any_of(audit.leaks, [&](const Leak& l) { return l.method == method; });
+  };
+  if (!wanted.empty() && measured(wanted)) return wanted;
+  if (measured("normalization")) return "normalization";
+  return audit.leaks.empty() ? "" : audit.leaks.front().method;
+}
+
+std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method) {
+  std::vector<std::string> observers;
+  for (const char* known : {"logits", "probabilities", "label"})
+    if (std::ranges::any_of(audit.leaks, [&](const Leak& l) { return l.observer == known; }))
+      observers.emplace_back(known);
+  for (const Leak& leak : audit.leaks)
+    if (std::ranges::find(observers, leak.observer) == observers.end())
+      observers.push_back(leak.observer);
+
+  std::vector<ObserverVerdict> out;
+  for (const std::string& observer : observers) {
+    ObserverVerdict verdict{.observer = observer};
+    verdict.worst = strongest(audit, method, observer);
+    if (method != "naive") verdict.naive = strongest(audit, "naive", observer);
+    if (verdict.worst != nullptr) verdict.level = level_of(*verdict.worst);
+    out.push_back(verdict);
+  }
+  return out;
+}
+
+std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::string& method) {
+  std::array<std::vector<const ObserverVerdict*>, 4> by_level;
+  for (const ObserverVerdict& v : verdicts)
+    by_level[static_cast<std::size_t>(v.level)].push_back(&v);
+  const auto& hidden = by_level[0];
+  const auto& faint = by_level[1];
+  const auto& visible = by_level[2];
+
+  const auto worst_of = [](const std::vector<const ObserverVerdict*>& group) {
+    return (*std::ranges::max_element(
+                group, {}, [](const ObserverVerdict* v) { return *v->worst->forgotten.value; }))
+        ->worst;
+  };
+  const auto odds = [](const Leak& leak) {
+    return fmt::format("{}, is right {:.0f} times in 100 where guessing is right 50 times",
+                       leak.attack, in_hundred(*leak.forgotten.value));
+  };
+  std::string out;
+  const auto add = [&out](const std::string& part) {
+    out += out.empty() ? capital(part) : "; " + part;
+  };
+  if (!hidden.empty()) add(fmt::format("against {}: yes, as far as tested", somebody(hidden)));
+  if (!faint.empty())
+    add(fmt::format("against {}: nearly, the best attack, {}", somebody(faint),
+                    odds(*worst_of(faint))));
+  if (!visible.empty())
+    add(fmt::format("against {}: no, the best attack, {}", somebody(visible),
+                    odds(*worst_of(visible))));
+  if (out.empty()) return fmt::format("Not known: no attack on {} could be computed.", method);
+  return out + ".";
+}
+
+std::string sentence(const Receipt& receipt) {
+  const LeakCheck* worst = nullptr;
+  for (const LeakCheck& check : receipt.leak_checks)
+    if (check.chosen.value && (worst == nullptr || *check.chosen.value > *worst->chosen.value))
+      worst = &check;
+  const std::string what =
+      receipt.forgotten.empty() ? "the forgotten class" : join(receipt.forgotten);
+  if (worst == nullptr)
+    return fmt::format(
+        "Not known yet: {} was taken out by {}, but no data was given to check what an observer "
+        "still "
+        "sees.",
+        what, receipt.method);
+  std::string out = fmt::format(
+      "One model alone cannot settle it: somebody who sees logits recognises an input of {} by the "
+      "{} "
+      "with AUC {:.2f}",
+      what, worst->read_out, *worst->chosen.value);
+  if (worst->naive.value && receipt.method != "naive")
+    out += fmt::format(", against {:.2f} had its output merely been cut off", *worst->naive.value);
+  return out +
+         " (0.50 is chance, but retrained models are not at 0.50 either: an audit with retrained "
+         "models "
+         "gives the floor).";
+}
+
+VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::string& method) {
+  VerdictChart out;
+  out.title = "How often the best attack is right, by what it sees";
+  out.now_name = method;
+  out.before_name = "naive, for comparison";
+  const auto words = std::to_array<const char*>(
+      {"not told apart", "faintly told apart", "can tell", "not computed"});
+  for (const ObserverVerdict& v : verdicts) {
+    VerdictChart::Row row;
+    row.observer = v.observer == "label" ? "sees the top-1 label" : "sees " + v.observer;
+    row.level = static_cast<int>(v.level);
+    row.word = words[static_cast<std::size_t>(v.level)];
+    if (v.worst != nullptr) {
+      row.now = in_hundred(v.worst->forgotten);
+      row.floor = in_hundred(v.worst->forgotten_floor);
+      if (row.floor.value) out.floor_name = "retrained against retrained";
+    }
+    if (v.naive != nullptr) row.before = in_hundred(v.naive->forgotten);
+    out.description += fmt::format("An observer who {}: {} right in 100 ({}). ", row.observer,
+                                   to_text(row.now, 1), row.word);
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+DotChart chart(const Receipt& receipt) {
+  DotChart out;
+  out.title = "Recognising the forgotten class from logits";
+  out.axis = "AUC (0.5 = chance, 1 = always)";
+  out.low = 0.5;
+  out.high = 1;
+  out.series = {series_of(receipt.method)};
+  const bool naive =
+      receipt.method != "naive" && std::ranges::any_of(receipt.leak_checks, [](const LeakCheck& c) {
+        return c.naive.value.has_value();
+      });
+  if (naive) out.series.push_back(series_of("naive"));
+  for (const LeakCheck& check : receipt.leak_checks) {
+    DotChart::Row row{.label = check.read_out, .marks = {{0, check.chosen}}, .floor = {}};
+    if (naive) row.marks.push_back({1, check.naive});
+    out.description +=
+        fmt::format("{}: {} {}. ", check.read_out, receipt.method, to_text(check.chosen, 2));
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace oubli::report

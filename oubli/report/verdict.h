@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/report/charts.h"
+#include "oubli/report/report_data.h"
+
+// "Can I hand this model over, and against whom?" in one sentence and one picture.
+namespace oubli::report {
+
+// The strongest attack of one observer against one method, of those tried.
+struct ObserverVerdict {
+  enum class Level {
+    not_told_apart,  // the interval reaches the floor's (or 0 where no floor was measured)
+    faint,           // above the floor, by less than kFaint
+    can_tell,
+    unknown,  // nothing was computed
+  };
+  std::string observer;
+  Level level = Level::unknown;
+  const Leak* worst = nullptr;
+  const Leak* naive = nullptr;  // the worst against naive deletion, if measured
+};
+
+// An advantage this far above the floor is 5 more right answers in 100.
+inline constexpr double kFaint = 0.1;
+
+// The method the page judges: `wanted` if measured, else normalization, else the first measured.
+[[nodiscard]] std::string judged_method(const Audit& audit, const std::string& wanted);
+
+// One per observer measured, in the order logits, probabilities, label, others.
+[[nodiscard]] std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method);
+
+// The answer in one sentence.
+[[nodiscard]] std::string sentence(const std::vector<ObserverVerdict>& verdicts,
+                                   const std::string& method);
+[[nodiscard]] std::string sentence(const Receipt& receipt);
+
+[[nodiscard]] VerdictChart chart(const std::vector<ObserverVerdict>& verdicts,
+                                 const std::string& method);
+// The same picture for a single deletion: the AUCs of its leak check.
+[[nodiscard]] DotChart chart(const Receipt& receipt);
+
+// "alice", "alice and bob", "alice, bob and carol"
+[[nodiscard]] std::string join(const std::vector<std::string>& words);
+
+}  // namespace oubli::report

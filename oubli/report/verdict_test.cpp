@@ -1,0 +1,113 @@
+#include "oubli/report/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace oubli::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Level = ObserverVerdict::Level;
+
+Measured around(double value) { return {value, value - 0.02, value + 0.02, ""}; }
+
+Leak leak(std::string method, std::string observer, std::string attack, double advantage,
+          double floor) {
+  return {.method = std::move(method),
+          .observer = std::move(observer),
+          .attack = std::move(attack),
+          .forgotten = around(advantage),
+          .forgotten_floor = around(floor),
+          .retained = {},
+          .retained_floor = {}};
+}
+
+Audit example() {
+  Audit audit;
+  audit.forgotten = {"zero"};
+  audit.leaks = {leak("naive", "logits", "AdaBoost", 0.64, 0.02),
+                 leak("normalization", "label", "AdaBoost", 0.05, 0.03),
+                 leak("normalization", "probabilities", "AdaBoost", 0.10, 0.02),
+                 leak("normalization", "logits", "nearest neighbours", 0.30, 0.02),
+                 leak("normalization", "logits", "AdaBoost", 0.44, 0.02)};
+  return audit;
+}
+
+TEST(Verdict, TakesTheStrongestAttackOfEachObserver) {
+  const Audit audit = example();
+  const auto verdicts = judge(audit, "normalization");
+  ASSERT_EQ(verdicts.size(), 3U);
+  EXPECT_EQ(verdicts[0].observer, "logits");
+  EXPECT_EQ(verdicts[0].worst->attack, "AdaBoost");
+  EXPECT_EQ(verdicts[0].level, Level::can_tell);
+  EXPECT_DOUBLE_EQ(*verdicts[0].naive->forgotten.value, 0.64);
+  EXPECT_EQ(verdicts[1].level, Level::faint);           // 0.10 - 0.02 < 0.1
+  EXPECT_EQ(verdicts[2].level, Level::not_told_apart);  // 0.03 <= 0.05
+}
+
+TEST(Verdict, SaysAgainstWhom) {
+  const Audit audit = example();
+  const std::string text = sentence(judge(audit, "normalization"), "normalization");
+  EXPECT_EQ(
+      text,
+      "Against somebody who sees only the top-1 label: yes, as far as tested; against somebody "
+      "who sees probabilities: nearly, the best attack, AdaBoost, is right 55 times in 100 where "
+      "guessing is right 50 times; against somebody who sees logits: no, the best attack, "
+      "AdaBoost, is right 72 times in 100 where guessing is right 50 times.");
+}
+
+TEST(Verdict, WithoutAFloorOnlyGuessingIsTheFloor) {
+  Audit audit = example();
+  for (Leak& l : audit.leaks) l.forgotten_floor = {};
+  const auto verdicts = judge(audit, "normalization");
+  EXPECT_EQ(verdicts[2].level, Level::faint);  // 0.03 > 0
+  EXPECT_THAT(chart(verdicts, "normalization").floor_name, ::testing::IsEmpty());
+}
+
+TEST(Verdict, WhatWasNotComputedIsNotAYes) {
+  Audit audit;
+  Leak l = leak("normalization", "logits", "AdaBoost", 0, 0);
+  l.forgotten = {std::nullopt, std::nullopt, std::nullopt, "fewer than two models"};
+  audit.leaks = {l};
+  const auto verdicts = judge(audit, "normalization");
+  EXPECT_EQ(verdicts.at(0).level, Level::unknown);
+  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("Not known"));
+  EXPECT_THAT(sentence(verdicts, "normalization"), Not(HasSubstr("yes")));
+}
+
+TEST(Verdict, JudgesTheWantedMethodElseNormalizationElseTheFirst) {
+  const Audit audit = example();
+  EXPECT_EQ(judged_method(audit, "naive"), "naive");
+  EXPECT_EQ(judged_method(audit, "unheard of"), "normalization");
+  EXPECT_EQ(judged_method(Audit{.title = {},
+                                .note = {},
+                                .forgotten = {},
+                                .leaks = {leak("model", "logits", "x", 0, 0)},
+                                .ks = {},
+                                .destinations = {},
+                                .tables = {}},
+                          ""),
+            "model");
+}
+
+TEST(Verdict, OfASingleDeletionNamesTheStrongestReadOut) {
+  Receipt receipt;
+  receipt.method = "normalization";
+  receipt.forgotten = {"alice", "bob"};
+  EXPECT_THAT(sentence(receipt), HasSubstr("Not known yet: alice and bob was taken out"));
+  receipt.leak_checks = {{"mean of the retained logits", around(0.9), around(0.53)},
+                         {"best linear read-out", around(0.97), around(0.947)}};
+  const std::string text = sentence(receipt);
+  EXPECT_THAT(text, HasSubstr("by the best linear read-out with AUC 0.95"));
+  EXPECT_THAT(text, HasSubstr("against 0.97 had"));
+}
+
+TEST(Join, ReadsAsProse) {
+  EXPECT_EQ(join({}), "");
+  EXPECT_EQ(join({"a"}), "a");
+  EXPECT_EQ(join({"a", "b", "c"}), "a, b and c");
+}
+
+}  // namespace
+}  // namespace oubli::report

@@ -1,0 +1,100 @@
+#include "oubli/experiment/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+namespace {
+
+RunConfig mnist(std::size_t models) {
+  return {.experiment = "mnist",
+          .seed = 7,
+          .forget = {0},
+          .parts = {{.hidden = 50, .models = models}},
+          .samples = {"all"}};
+}
+
+std::set<std::string> ids(const std::vector<Trial>& trials) {
+  std::set<std::string> result;
+  for (const Trial& trial : trials) result.insert(trial.id);
+  return result;
+}
+
+TEST(Plan, ThreePopulationsOfEveryPart) {
+  const auto trials = plan_trials(mnist(4));
+  EXPECT_EQ(trials.size(), 12u);
+  EXPECT_EQ(ids(trials).size(), 12u);
+  EXPECT_EQ(trials[0].id, "mlp50-seen-000");
+  EXPECT_EQ(trials[1].id, "mlp50-unseen-0-000");
+  EXPECT_EQ(trials[2].id, "mlp50-second-0-000");
+}
+
+TEST(Plan, EveryTrialHasItsOwnRandomNumbers) {
+  RunConfig config = mnist(20);
+  config.each_class = 20;
+  config.parts.push_back({.hidden = 64, .models = 5});
+  const auto trials = plan_trials(config);
+  std::set<std::uint64_t> numbers;
+  for (const Trial& trial : trials) numbers.insert(trial_number(trial));
+  EXPECT_EQ(numbers.size(), trials.size());
+}
+
+TEST(Plan, MoreModelsOnlyAddTrials) {
+  const auto few = plan_trials(mnist(20));
+  const auto many = plan_trials(mnist(100));
+  const auto all = ids(many);
+  for (const Trial& trial : few) {
+    EXPECT_TRUE(all.contains(trial.id));
+    const auto same = std::ranges::find_if(many, [&](const Trial& t) { return t.id == trial.id; });
+    EXPECT_EQ(trial_number(*same), trial_number(trial));
+  }
+  EXPECT_EQ(many.size() - few.size(), 240u);
+}
+
+TEST(Plan, EachClassInTurnAddsNineHundredNetworks) {
+  RunConfig config = mnist(100);
+  config.each_class = 100;
+  const auto trials = plan_trials(config);
+  EXPECT_EQ(trials.size(), 300u + 900u);
+  EXPECT_EQ(ids(trials).size(), trials.size());
+}
+
+TEST(Plan, MergeIsTheUnion) {
+  RunConfig first = mnist(20);
+  RunConfig second = mnist(100);
+  second.parts.push_back({.hidden = 16, .models = 3});
+  second.samples = {"10", "1", "all"};
+  const RunConfig merged = merge(first, second);
+  EXPECT_EQ(merged.parts, (std::vector<Part>{{16, 3}, {50, 100}}));
+  EXPECT_EQ(merged.samples, (std::vector<std::string>{"1", "10", "all"}));
+  EXPECT_EQ(merge(second, first), merged);
+}
+
+TEST(Plan, MergeRefusesAnotherSeed) {
+  RunConfig other = mnist(20);
+  other.seed = 8;
+  try {
+    (void)merge(mnist(20), other);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_NE(std::string(error.what()).find("--seed"), std::string::npos);
+  }
+}
+
+TEST(Plan, ConfigSurvivesJson) {
+  RunConfig config = mnist(20);
+  config.each_class = 3;
+  config.epochs = 2;
+  EXPECT_EQ(nlohmann::json(config).get<RunConfig>(), config);
+}
+
+TEST(Plan, UnknownExperimentIsUsage) { EXPECT_THROW((void)recipe_of("mnits"), Error); }
+
+}  // namespace
+}  // namespace oubli

@@ -1,0 +1,247 @@
+#include "oubli/experiment/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/base/progress.h"
+#include "oubli/base/version.h"
+
+namespace oubli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kRunVersion = 1;
+constexpr int kTrialVersion = 1;
+constexpr std::array<const char*, 7> kFolders = {"trials", "logits",   "means", "refit",
+                                                 "models", "underway", "audits"};
+
+json read_json(const fs::path& path, std::string_view format, int version) {
+  const std::string text = read_text_file(path);
+  json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object() || file.value("format", "") != format) {
+    fail(ErrorCode::bad_input, "{}: not a file of format '{}'", path.string(), format);
+  }
+  if (const int found = file.value("version", 0); found > version) {
+    fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
+         path.string(), found, version);
+  }
+  return file;
+}
+
+// The program that did the work: results are the same for the same build and instruction set only.
+std::string build_name() {
+  return fmt::format("{} {} {}", kVersion, kCompiler,
+                     *kArchitecture != '\0' ? kArchitecture : "portable");
+}
+
+RunConfig config_of(const json& file, const fs::path& path) {
+  try {
+    return file.at("config").get<RunConfig>();
+  } catch (const json::exception& error) {
+    fail(ErrorCode::bad_input, "{}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace
+
+std::string this_process() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("process {} on {}", getpid(), host.data());
+}
+
+struct RunFolder::Lock {
+  int descriptor = -1;
+  ~Lock() {
+    if (descriptor >= 0) close(descriptor);
+  }
+  // flock, not fcntl: it belongs to the open file, so two objects in one process exclude each other
+  // as well. On NFS the kernel turns it into a byte-range lock, on Lustre it needs `-o flock`.
+  static bool try_take(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
+};
+
+RunFolder::RunFolder(fs::path path, RunConfig config, std::unique_ptr<Lock> lock)
+    : path_(std::move(path)), config_(std::move(config)), lock_(std::move(lock)) {}
+RunFolder::~RunFolder() = default;
+RunFolder::RunFolder(RunFolder&&) noexcept = default;
+RunFolder& RunFolder::operator=(RunFolder&&) noexcept = default;
+
+RunFolder RunFolder::open(fs::path path) {
+  const fs::path file = path / "run.json";
+  if (!fs::exists(file)) {
+    fail(ErrorCode::missing,
+         "{}: no run.json in it, so it is not a run folder; 'oubli reproduce' makes one",
+         path.string());
+  }
+  RunConfig config = config_of(read_json(file, "oubli-run", kRunVersion), file);
+  return {std::move(path), std::move(config), nullptr};
+}
+
+RunFolder RunFolder::open_for_writing(fs::path path, const RunConfig& wanted) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(ErrorCode::io, "{}: {}", path.string(), error.message());
+
+  const fs::path lock_path = path / "run.lock";
+  auto lock = std::make_unique<Lock>();
+  lock->descriptor = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock->descriptor < 0) fail(ErrorCode::io, "{}: {}", lock_path.string(), std::strerror(errno));
+  if (!Lock::try_take(lock->descriptor)) {
+    if (errno != EWOULDBLOCK) {
+      fail(ErrorCode::io, "{}: cannot be locked: {}", lock_path.string(), std::strerror(errno));
+    }
+    fail(ErrorCode::usage,
+         "{}: {} is working in this run folder; wait for it ('oubli status {}' shows how far it "
+         "is) or use another folder (--run)",
+         path.string(), read_text_file(lock_path), path.string());
+  }
+  const std::string self = this_process();
+  if (ftruncate(lock->descriptor, 0) != 0 ||
+      pwrite(lock->descriptor, self.data(), self.size(), 0) != static_cast<ssize_t>(self.size())) {
+    fail(ErrorCode::io, "{}: {}", lock_path.string(), std::strerror(errno));
+  }
+
+  for (const char* folder : kFolders) {
+    fs::create_directory(path / folder, error);
+    if (error) fail(ErrorCode::io, "{}: {}", (path / folder).string(), error.message());
+    remove_stale_temporaries(path / folder);
+  }
+  remove_stale_temporaries(path);
+
+  const fs::path file = path / "run.json";
+  RunConfig config = wanted;
+  json builds = json::array();
+  if (fs::exists(file)) {
+    const json stored = read_json(file, "oubli-run", kRunVersion);
+    config = merge(config_of(stored, file), wanted);
+    builds = stored.value("builds", json::array());
+  } else {
+    config = merge(wanted, wanted);  // sorted
+  }
+  if (std::ranges::find(builds, json(build_name())) == builds.end()) {
+    if (!builds.empty()) {
+      say(
+          fmt::format("{}: begun by another build ({}); results are byte for byte the same only "
+                      "within one build",
+                      path.string(), builds.back().get<std::string>()));
+    }
+    builds.push_back(build_name());
+  }
+  const json content = {
+      {"format", "oubli-run"}, {"version", kRunVersion}, {"config", config}, {"builds", builds}};
+  write_file(file, content.dump(2) + "\n");
+
+  RunFolder folder(std::move(path), std::move(config), std::move(lock));
+  for (const auto& [id, who] : folder.underway()) {
+    say(fmt::format("{} was under way on {}, which ended before it was done: it runs again", id,
+                    who));
+    fs::remove(folder.path_ / "underway" / id, error);
+  }
+  return folder;
+}
+
+fs::path RunFolder::logits(const std::string& id) const { return path_ / "logits" / (id + ".npy"); }
+fs::path RunFolder::means(const std::string& id) const { return path_ / "means" / (id + ".npy"); }
+fs::path RunFolder::refit(const std::string& id) const { return path_ / "refit" / (id + ".npy"); }
+fs::path RunFolder::model(const std::string& id) const { return path_ / "models" / (id + ".onnx"); }
+fs::path RunFolder::audit(const std::string& name) const {
+  return path_ / "audits" / (name + ".json");
+}
+
+std::optional<RunFolder::Record> RunFolder::record(const std::string& id) const {
+  const fs::path path = path_ / "trials" / (id + ".json");
+  if (!fs::exists(path)) return std::nullopt;
+  const json file = read_json(path, "oubli-trial", kTrialVersion);
+  Record record{.done = file.value("state", "") == "done",
+                .reason = file.value("reason", ""),
+                .seconds = file.value("seconds", 0.0)};
+  if (record.done) {
+    for (const auto& [name, size] : file.at("files").items()) {
+      std::error_code error;
+      if (fs::file_size(path_ / name, error) != size.get<std::uintmax_t>() || error) {
+        return std::nullopt;  // somebody took a file away: run it again
+      }
+    }
+  }
+  return record;
+}
+
+std::map<std::string, RunFolder::Record> RunFolder::records() const {
+  std::map<std::string, Record> result;
+  for (const Trial& trial : plan_trials(config_)) {
+    if (auto found = record(trial.id)) result.emplace(trial.id, std::move(*found));
+  }
+  return result;
+}
+
+void RunFolder::record_done(const std::string& id, const std::vector<fs::path>& files,
+                            double seconds) const {
+  json sizes = json::object();
+  for (const fs::path& file : files) {
+    sizes[fs::relative(file, path_).generic_string()] = fs::file_size(file);
+  }
+  const json content = {
+      {"format", "oubli-trial"}, {"version", kTrialVersion}, {"id", id},
+      {"state", "done"},         {"files", sizes},           {"seconds", seconds}};
+  write_file(path_ / "trials" / (id + ".json"), content.dump(2) + "\n");
+}
+
+void RunFolder::record_failed(const std::string& id, const std::string& reason,
+                              double seconds) const {
+  const json content = {
+      {"format", "oubli-trial"}, {"version", kTrialVersion}, {"id", id},
+      {"state", "failed"},       {"reason", reason},         {"seconds", seconds}};
+  write_file(path_ / "trials" / (id + ".json"), content.dump(2) + "\n");
+}
+
+RunFolder::Mark::~Mark() {
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+RunFolder::Mark RunFolder::mark_underway(const std::string& id, const std::string& who) const {
+  fs::path path = path_ / "underway" / id;
+  write_file(path, who);
+  return Mark(std::move(path));
+}
+
+std::map<std::string, std::string> RunFolder::underway() const {
+  std::map<std::string, std::string> result;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_ / "underway", error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(".") || name.find(".tmp") != std::string::npos) continue;
+    try {
+      result.emplace(name, read_text_file(entry.path()));
+    } catch (const Error&) {
+      // Its trial ended between the listing and the reading.
+    }
+  }
+  return result;
+}
+
+std::optional<std::string> RunFolder::holder() const {
+  const fs::path path = path_ / "run.lock";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  // A shared lock is refused while somebody fills the folder.
+  const bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
+  close(fd);
+  if (is_free) return std::nullopt;
+  return read_text_file(path);
+}
+
+}  // namespace oubli

@@ -65,19 +65,31 @@ template <typename Value>
 void decode_as(DType type, std::span<const std::byte> bytes, std::span<Value> values) {
   OUBLI_ASSERT(bytes.size() == values.size() * size_of(type));
   switch (type) {
-    case DType::f16: return copy_halves<decode_f16>(bytes, values);
-    case DType::bf16: return copy_halves<decode_bf16>(bytes, values);
-    case DType::f32: return copy_elements<float>(bytes, values);
-    case DType::f64: return copy_elements<double>(bytes, values);
-    case DType::i8: return copy_elements<std::int8_t>(bytes, values);
+    case DType::f16:
+      return copy_halves<decode_f16>(bytes, values);
+    case DType::bf16:
+      return copy_halves<decode_bf16>(bytes, values);
+    case DType::f32:
+      return copy_elements<float>(bytes, values);
+    case DType::f64:
+      return copy_elements<double>(bytes, values);
+    case DType::i8:
+      return copy_elements<std::int8_t>(bytes, values);
     case DType::boolean:
-    case DType::u8: return copy_elements<std::uint8_t>(bytes, values);
-    case DType::i16: return copy_elements<std::int16_t>(bytes, values);
-    case DType::u16: return copy_elements<std::uint16_t>(bytes, values);
-    case DType::i32: return copy_elements<std::int32_t>(bytes, values);
-    case DType::u32: return copy_elements<std::uint32_t>(bytes, values);
-    case DType::i64: return copy_elements<std::int64_t>(bytes, values);
-    case DType::u64: return copy_elements<std::uint64_t>(bytes, values);
+    case DType::u8:
+      return copy_elements<std::uint8_t>(bytes, values);
+    case DType::i16:
+      return copy_elements<std::int16_t>(bytes, values);
+    case DType::u16:
+      return copy_elements<std::uint16_t>(bytes, values);
+    case DType::i32:
+      return copy_elements<std::int32_t>(bytes, values);
+    case DType::u32:
+      return copy_elements<std::uint32_t>(bytes, values);
+    case DType::i64:
+      return copy_elements<std::int64_t>(bytes, values);
+    case DType::u64:
+      return copy_elements<std::uint64_t>(bytes, values);
   }
 }
 
@@ -140,10 +152,18 @@ void encode(DType type, std::span<const double> values, std::span<std::byte> byt
     std::byte* const out = bytes.data() + i * size;
     const auto put = [out](auto element) { std::memcpy(out, &element, sizeof element); };
     switch (type) {
-      case DType::f16: put(encode_f16(values[i])); break;
-      case DType::bf16: put(encode_bf16(values[i])); break;
-      case DType::f32: put(static_cast<float>(values[i])); break;
-      default: put(values[i]); break;
+      case DType::f16:
+        put(encode_f16(values[i]));
+        break;
+      case DType::bf16:
+        put(encode_bf16(values[i]));
+        break;
+      case DType::f32:
+        put(static_cast<float>(values[i]));
+        break;
+      default:
+        put(values[i]);
+        break;
     }
   }
 }

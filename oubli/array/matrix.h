@@ -18,8 +18,8 @@ class MatrixView {
   MatrixView(T* data, std::size_t rows, std::size_t cols) : data_(data), rows_(rows), cols_(cols) {}
   // A mutable view converts to a const one.
   template <typename U>
-    requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>)
-  MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor): a harmless conversion
+  requires(!std::is_same_v<U, T> && std::is_convertible_v<U (*)[], T (*)[]>)
+      MatrixView(MatrixView<U> other)  // NOLINT(google-explicit-constructor): a harmless conversion
       : data_(other.data()), rows_(other.rows()), cols_(other.cols()) {}
 
   [[nodiscard]] T* data() const { return data_; }

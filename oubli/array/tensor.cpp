@@ -18,6 +18,12 @@ void require_finite_in(MatrixView<const T> values, const std::string& what) {
              values(row, col), row, col);
 }
 
+void require_rank(const TensorView& tensor, std::size_t rank) {
+  if (tensor.rank() != rank)
+    fail(ErrorCode::bad_input, "{}: {}, wanted a {} (rank {})", tensor.what, describe(tensor),
+         rank == 1 ? "vector" : "matrix", rank);
+}
+
 }  // namespace
 
 std::size_t element_count(std::span<const std::size_t> shape, const std::string& what) {
@@ -52,17 +58,39 @@ Tensor to_tensor(std::span<const double> vector, DType dtype) {
   return tensor;
 }
 
+TensorView slice(const TensorView& tensor, std::size_t index) {
+  OUBLI_ASSERT(tensor.rank() > 0 && index < tensor.shape[0]);
+  const std::size_t bytes = tensor.bytes.size() / tensor.shape[0];
+  return {tensor.dtype,
+          {tensor.shape.begin() + 1, tensor.shape.end()},
+          tensor.bytes.subspan(index * bytes, bytes),
+          fmt::format("{}[{}]", tensor.what, index)};
+}
+
+std::optional<MatrixView<const float>> as_float_matrix(const TensorView& tensor) {
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
+  if (tensor.dtype != DType::f32 || tensor.rank() != 2 || address % alignof(float) != 0)
+    return std::nullopt;
+  return MatrixView<const float>(reinterpret_cast<const float*>(tensor.bytes.data()),
+                                 tensor.shape[0], tensor.shape[1]);
+}
+
+Matrix<float> to_float_matrix(const TensorView& tensor) {
+  require_rank(tensor, 2);
+  Matrix<float> matrix(tensor.shape[0], tensor.shape[1]);
+  decode(tensor.dtype, tensor.bytes, matrix.flat());
+  return matrix;
+}
+
 Matrix<double> to_matrix(const TensorView& tensor) {
-  if (tensor.rank() != 2)
-    fail(ErrorCode::bad_input, "{}: {}, wanted a matrix (rank 2)", tensor.what, describe(tensor));
+  require_rank(tensor, 2);
   Matrix<double> matrix(tensor.shape[0], tensor.shape[1]);
   decode(tensor.dtype, tensor.bytes, matrix.flat());
   return matrix;
 }
 
 std::vector<double> to_vector(const TensorView& tensor) {
-  if (tensor.rank() != 1)
-    fail(ErrorCode::bad_input, "{}: {}, wanted a vector (rank 1)", tensor.what, describe(tensor));
+  require_rank(tensor, 1);
   std::vector<double> vector(tensor.shape[0]);
   decode(tensor.dtype, tensor.bytes, vector);
   return vector;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,10 +13,11 @@
 namespace oubli {
 
 // The number of elements of `shape`; Error{bad_input} naming `what` if it overflows.
-[[nodiscard]] std::size_t element_count(std::span<const std::size_t> shape, const std::string& what);
+[[nodiscard]] std::size_t element_count(std::span<const std::size_t> shape,
+                                        const std::string& what);
 
-// An array of any type and shape whose bytes somebody else owns (a mapped file, a Tensor). Row-major,
-// little-endian, not necessarily aligned. `what` says where it is from, for messages
+// An array of any type and shape whose bytes somebody else owns (a mapped file, a Tensor).
+// Row-major, little-endian, not necessarily aligned. `what` says where it is from, for messages
 // ("head.npz:W").
 struct TensorView {
   DType dtype = DType::f32;
@@ -44,6 +46,13 @@ struct Tensor {
 template <typename T>
 [[nodiscard]] Tensor to_tensor(MatrixView<const T> matrix);
 [[nodiscard]] Tensor to_tensor(std::span<const double> vector, DType dtype);
+
+// Part `index` along the first axis: one model out of models x samples x classes.
+[[nodiscard]] TensorView slice(const TensorView& tensor, std::size_t index);
+// The tensor itself as a matrix, without a copy, if it is float32, of rank 2 and aligned.
+[[nodiscard]] std::optional<MatrixView<const float>> as_float_matrix(const TensorView& tensor);
+// A copy in float32, whatever float or integer type it is stored in.
+[[nodiscard]] Matrix<float> to_float_matrix(const TensorView& tensor);
 
 // Conversions to what the mathematics takes. Error{bad_input}, naming the tensor, if the rank is
 // not 2 (1), or the type not a number. require_finite also refuses NaN and infinities and names the

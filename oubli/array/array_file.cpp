@@ -1,0 +1,66 @@
+#include "oubli/array/array_file.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "oubli/array/npy.h"
+#include "oubli/array/npz.h"
+#include "oubli/array/safetensors.h"
+#include "oubli/base/names.h"
+
+namespace oubli {
+
+std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& path) {
+  auto file = std::make_shared<const MappedFile>(path);
+  const std::string_view text = as_text(file->bytes());
+  if (text.starts_with("\x93NUMPY")) return std::make_unique<NpyFile>(std::move(file));
+  // "PK" and a record's number; an empty archive begins with its end record.
+  if (text.starts_with("PK\3\4") || text.starts_with("PK\5\6"))
+    return std::make_unique<NpzFile>(std::move(file));
+  // After the 8-byte length a JSON object begins; anything else is nothing of ours.
+  const std::string extension = path.extension().string();
+  if (extension == ".npy") return std::make_unique<NpyFile>(std::move(file));
+  if (extension == ".npz") return std::make_unique<NpzFile>(std::move(file));
+  if (extension == ".safetensors" || (text.size() > 8 && text[8] == '{'))
+    return std::make_unique<SafetensorsFile>(std::move(file));
+  fail(ErrorCode::bad_input, "{}: neither .npy nor .npz nor .safetensors by its content",
+       path.string());
+}
+
+const TensorInfo* ArrayFile::find(std::string_view name) const {
+  const auto all = tensors();
+  const auto found = std::ranges::find(all, name, &TensorInfo::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string ArrayFile::what(std::string_view name) const {
+  return name.empty() ? file_->path().string() : fmt::format("{}:{}", file_->path().string(), name);
+}
+
+const TensorInfo& ArrayFile::at(std::string_view name) const {
+  if (const TensorInfo* const found = find(name)) return *found;
+  std::vector<std::string> names;
+  for (const TensorInfo& info : tensors()) names.push_back(info.name);
+  if (names.empty()) fail(ErrorCode::bad_input, "{}: holds no arrays", file_->path().string());
+  fail(ErrorCode::bad_input, "{}: no array named '{}'; the nearest of its {}: {}",
+       file_->path().string(), name, names.size(), fmt::join(nearest_names(name, names), ", "));
+}
+
+LoadedTensor load_array(const std::string& where) {
+  // A file may have a colon in its name; the whole is tried first.
+  const std::size_t colon = where.rfind(':');
+  if (colon != std::string::npos && !std::filesystem::exists(where))
+    return ArrayFile::open(where.substr(0, colon))->read(where.substr(colon + 1));
+  const auto file = ArrayFile::open(where);
+  const auto tensors = file->tensors();
+  if (tensors.size() != 1) {
+    std::vector<std::string> names;
+    for (const TensorInfo& info : tensors) names.push_back(info.name);
+    fail(ErrorCode::bad_input, "{}: holds {} arrays ({}); name one as {}:NAME", where, names.size(),
+         fmt::join(names, ", "), where);
+  }
+  return file->read(tensors[0].name);
+}
+
+}  // namespace oubli

@@ -1,0 +1,94 @@
+#include "oubli/array/npz.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "oubli/array/npy.h"
+
+namespace oubli {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+// NumPy's own headers are some hundred bytes.
+constexpr std::size_t kHeaderLimit = std::size_t{1} << 16;
+
+std::uint32_t stamp_of(const ZipEntry& entry) {
+  std::uint32_t stamp = 0;
+  std::memcpy(&stamp, entry.directory_record.data() + 12, sizeof stamp);
+  return stamp;
+}
+
+void add_tensor(ZipWriter& zip, const std::string& name, const TensorView& tensor, bool deflate,
+                std::uint32_t stamp) {
+  const std::string header = npy_header(tensor.dtype, tensor.shape);
+  const std::array pieces{as_bytes(header), tensor.bytes};
+  zip.add(name + std::string(kSuffix), pieces, deflate, stamp);
+}
+
+}  // namespace
+
+NpzFile::NpzFile(std::shared_ptr<const MappedFile> shared)
+    : ArrayFile(std::move(shared)), archive_(file().bytes(), file().path().string()) {
+  for (const ZipEntry& entry : archive_.entries()) {
+    if (!entry.name.ends_with(kSuffix)) continue;
+    const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
+    const auto beginning = unpack_beginning(entry, kHeaderLimit, what(name));
+    tensors_.push_back(parse_npy_header(beginning, entry.size, what(name)).info);
+    tensors_.back().name = name;
+  }
+}
+
+LoadedTensor NpzFile::read(std::string_view name) const {
+  (void)at(name);
+  const ZipEntry* const entry = archive_.find(std::string(name) + std::string(kSuffix));
+  std::vector<std::byte> unpacked;
+  const auto image = unpack(*entry, what(name), unpacked);
+  LoadedTensor loaded = parse_npy(image, what(name));
+  loaded.file = shared_file();
+  // A view of `unpacked` must keep it; moving a vector does not move its elements.
+  if (loaded.storage.empty()) loaded.storage = std::move(unpacked);
+  return loaded;
+}
+
+std::optional<std::string> NpzFile::read_text(std::string_view name) const {
+  const ZipEntry* const entry = archive_.find(name);
+  if (entry == nullptr) return std::nullopt;
+  std::vector<std::byte> unpacked;
+  return std::string(as_text(unpack(*entry, what(name), unpacked)));
+}
+
+void NpzFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {
+  ZipWriter zip(out);
+  std::vector<bool> done(edits.size(), false);
+  for (const ZipEntry& entry : archive_.entries()) {
+    const auto edit = std::ranges::find_if(edits, [&](const TensorEdit& candidate) {
+      return candidate.name + std::string(kSuffix) == entry.name;
+    });
+    if (edit == edits.end()) {
+      zip.copy(entry);
+      continue;
+    }
+    done[static_cast<std::size_t>(edit - edits.begin())] = true;
+    if (edit->tensor)
+      add_tensor(zip, edit->name, *edit->tensor, entry.method == 8, stamp_of(entry));
+  }
+  const bool deflate =
+      std::ranges::any_of(archive_.entries(), [](const ZipEntry& e) { return e.method == 8; });
+  for (std::size_t i = 0; i < edits.size(); ++i)
+    if (!done[i] && edits[i].tensor)
+      add_tensor(zip, edits[i].name, *edits[i].tensor, deflate,
+                 archive_.entries().empty() ? 0x0021'0000 : stamp_of(archive_.entries()[0]));
+  zip.finish(archive_.comment());
+}
+
+void NpzWriter::add(const std::string& name, const TensorView& tensor) {
+  add_tensor(zip_, name, tensor, false, 0x0021'0000);
+}
+
+void NpzWriter::add_text(const std::string& name, std::string_view text) {
+  const std::array pieces{as_bytes(text)};
+  zip_.add(name, pieces, false);
+}
+
+}  // namespace oubli

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oubli/base/file.h"
+
+namespace oubli {
+
+// The part of the ZIP format that .npz files use: stored and deflated entries, zip64. Non-goals:
+// encryption, several disks, other compressions.
+//
+// What is trusted: nothing. The directory must end where its end record says; every entry's header
+// and data must lie before the directory and not overlap another's; names must be unique. Names
+// are keys, never paths.
+struct ZipEntry {
+  std::string name;
+  std::uint16_t method = 0;  // 0 stored, 8 deflated
+  std::uint32_t crc = 0;
+  std::uint64_t size = 0;  // unpacked
+  std::span<const std::byte> packed;
+  std::span<const std::byte> local_header;      // with name and extra field
+  std::span<const std::byte> directory_record;  // with name, extra field and comment
+};
+
+class ZipArchive {
+ public:
+  ZipArchive(std::span<const std::byte> bytes, std::string what);
+  [[nodiscard]] const std::vector<ZipEntry>& entries() const { return entries_; }
+  [[nodiscard]] const std::string& comment() const { return comment_; }
+  [[nodiscard]] const ZipEntry* find(std::string_view name) const;
+
+ private:
+  std::vector<ZipEntry> entries_;
+  std::string comment_;
+};
+
+// The entry's content: a view of the archive if stored, else unpacked into `storage`. The check sum
+// is verified. An entry that would unpack to more than 64 MiB + 16 times its packed size is
+// refused, so that a small file cannot ask for a large memory.
+[[nodiscard]] std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what,
+                                                std::vector<std::byte>& storage);
+// At most `limit` bytes of its beginning, unverified.
+[[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
+                                                      const std::string& what);
+
+// Writes an archive to `out`, which the caller commits. The same calls give the same bytes.
+class ZipWriter {
+ public:
+  explicit ZipWriter(AtomicFile& out) : out_(out) {}
+  // `pieces` are concatenated. `stamp` is the MS-DOS time (low half) and date; the default, the
+  // beginning of 1980, is what NumPy writes.
+  void add(const std::string& name, std::span<const std::span<const std::byte>> pieces,
+           bool deflate, std::uint32_t stamp = 0x0021'0000);
+  // The entry as it is: packed bytes, times, attributes, extra fields, comment.
+  void copy(const ZipEntry& entry);
+  void finish(const std::string& comment = {});
+
+ private:
+  AtomicFile& out_;
+  std::string directory_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace oubli

@@ -2,20 +2,32 @@
 
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace oubli {
 namespace {
 
 template <typename T>
-void require_finite_in(MatrixView<const T> values, const std::string& what) {
+constexpr DType kFloatType = std::is_same_v<T, float> ? DType::f32 : DType::f64;
+
+template <typename T>
+void require_finite_in(MatrixView<const T> values, const std::string& what, std::size_t first_row) {
+  // All bits of the exponent are set for infinities and NaN; as integers, the loop vectorises.
+  using Bits = std::conditional_t<std::is_same_v<T, float>, std::uint32_t, std::uint64_t>;
+  constexpr Bits kExponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  Bits found = 0;
+  for (const T value : values.flat())
+    found |= static_cast<Bits>((std::bit_cast<Bits>(value) & kExponent) == kExponent);
+  if (found == 0) return;
   for (std::size_t row = 0; row < values.rows(); ++row)
     for (std::size_t col = 0; col < values.cols(); ++col)
       if (!std::isfinite(values(row, col)))
         fail(ErrorCode::bad_input, "{}: {} at row {}, column {}; every value must be finite", what,
-             values(row, col), row, col);
+             values(row, col), first_row + row, col);
 }
 
 void require_rank(const TensorView& tensor, std::size_t rank) {
@@ -40,14 +52,18 @@ std::string describe(const TensorView& tensor) {
 }
 
 template <typename T>
-Tensor to_tensor(MatrixView<const T> matrix) {
+TensorView tensor_view(MatrixView<const T> matrix, std::string what) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
-  Tensor tensor;
-  tensor.dtype = std::is_same_v<T, float> ? DType::f32 : DType::f64;
-  tensor.shape = {matrix.rows(), matrix.cols()};
-  const auto bytes = std::as_bytes(matrix.flat());
-  tensor.bytes.assign(bytes.begin(), bytes.end());
-  return tensor;
+  return {
+      kFloatType<T>, {matrix.rows(), matrix.cols()}, std::as_bytes(matrix.flat()), std::move(what)};
+}
+template TensorView tensor_view(MatrixView<const float>, std::string);
+template TensorView tensor_view(MatrixView<const double>, std::string);
+
+template <typename T>
+Tensor to_tensor(MatrixView<const T> matrix) {
+  const TensorView view = tensor_view(matrix, {});
+  return {view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
 }
 template Tensor to_tensor(MatrixView<const float>);
 template Tensor to_tensor(MatrixView<const double>);
@@ -114,11 +130,13 @@ std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t class
   return labels;
 }
 
-void require_finite(MatrixView<const double> values, const std::string& what) {
-  require_finite_in(values, what);
+void require_finite(MatrixView<const double> values, const std::string& what,
+                    std::size_t first_row) {
+  require_finite_in(values, what, first_row);
 }
-void require_finite(MatrixView<const float> values, const std::string& what) {
-  require_finite_in(values, what);
+void require_finite(MatrixView<const float> values, const std::string& what,
+                    std::size_t first_row) {
+  require_finite_in(values, what, first_row);
 }
 
 }  // namespace oubli

@@ -43,6 +43,9 @@ struct Tensor {
   }
 };
 
+// A tensor's view of a float or double matrix, and a copy of it.
+template <typename T>
+[[nodiscard]] TensorView tensor_view(MatrixView<const T> matrix, std::string what);
 template <typename T>
 [[nodiscard]] Tensor to_tensor(MatrixView<const T> matrix);
 [[nodiscard]] Tensor to_tensor(std::span<const double> vector, DType dtype);
@@ -61,7 +64,10 @@ template <typename T>
 [[nodiscard]] std::vector<double> to_vector(const TensorView& tensor);
 // Class labels: an integer tensor of rank 1 (or n x 1) with values in [0, classes).
 [[nodiscard]] std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes);
-void require_finite(MatrixView<const double> values, const std::string& what);
-void require_finite(MatrixView<const float> values, const std::string& what);
+// first_row is added to the row reported, for values that are a block of something larger.
+void require_finite(MatrixView<const double> values, const std::string& what,
+                    std::size_t first_row = 0);
+void require_finite(MatrixView<const float> values, const std::string& what,
+                    std::size_t first_row = 0);
 
 }  // namespace oubli

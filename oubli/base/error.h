@@ -44,10 +44,10 @@ template <typename... Args>
 // For our own bugs only, never reachable from user input: throws in the dev and sanitizer builds,
 // is nothing in release.
 #ifdef OUBLI_ASSERTIONS
-#define OUBLI_ASSERT(condition)                                                             \
-  ((condition) ? void(0)                                                                    \
-               : throw std::logic_error(std::string(__FILE__) + ":" +                       \
-                                        std::to_string(__LINE__) + ": " #condition))
+#define OUBLI_ASSERT(condition)                                                                  \
+  ((condition) ? void(0)                                                                         \
+               : throw std::logic_error(std::string(__FILE__) + ":" + std::to_string(__LINE__) + \
+                                        ": " #condition))
 #else
 #define OUBLI_ASSERT(condition) void(0)
 #endif

@@ -37,7 +37,8 @@ int open_for_reading(const std::filesystem::path& path, struct stat& status) {
   return descriptor;
 }
 
-void write_all(int descriptor, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+void write_all(int descriptor, std::span<const std::byte> bytes,
+               const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0) {

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() : folder_(fs::temp_directory_path() / ("oubli-file-test-" + std::to_string(getpid()))) {
+  FileTest()
+      : folder_(fs::temp_directory_path() / ("oubli-file-test-" + std::to_string(getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -29,7 +29,8 @@ std::vector<std::string> nearest_names(std::string_view word,
   for (const std::string& candidate : candidates)
     ranked.emplace_back(edit_distance(word, candidate), candidate);
   const std::size_t kept = std::min(count, ranked.size());
-  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(kept), ranked.end());
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(kept),
+                    ranked.end());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < kept; ++i) names.push_back(ranked[i].second);
   return names;

@@ -39,9 +39,10 @@ std::uint64_t mix(std::uint64_t x) {
 RandomStream::RandomStream(std::uint64_t seed, std::uint64_t task) : seed_(seed), task_(task) {}
 
 void RandomStream::refill() {
-  block_ = philox({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32),
-                   static_cast<std::uint32_t>(task_), static_cast<std::uint32_t>(task_ >> 32)},
-                  static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32));
+  block_ =
+      philox({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32),
+              static_cast<std::uint32_t>(task_), static_cast<std::uint32_t>(task_ >> 32)},
+             static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32));
   ++position_;
   used_ = 0;
 }

@@ -67,8 +67,8 @@ TEST(RandomStream, ShuffleIsAPermutation) {
 }
 
 TEST(TaskId, DiffersByPurposeAndNumbers) {
-  std::set<std::uint64_t> ids{task_id("a"), task_id("b"), task_id("a", {0}), task_id("a", {1}),
-                              task_id("a", {0, 1}), task_id("a", {1, 0})};
+  std::set<std::uint64_t> ids{task_id("a"),      task_id("b"),         task_id("a", {0}),
+                              task_id("a", {1}), task_id("a", {0, 1}), task_id("a", {1, 0})};
   EXPECT_EQ(ids.size(), 6u);
 }
 

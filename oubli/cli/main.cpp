@@ -24,7 +24,8 @@ int report(ErrorCode code, std::string_view message) {
 // A mapped file that shrinks under us raises SIGBUS; only async-signal-safe calls are allowed here.
 extern "C" void on_bus_error(int) {
   constexpr std::string_view kMessage =
-      "oubli: an input file shrank while it was being read, or the disk failed; nothing was written\n";
+      "oubli: an input file shrank while it was being read, or the disk failed; nothing was "
+      "written\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
   _exit(static_cast<int>(ErrorCode::bad_input));
 }
@@ -39,17 +40,20 @@ int main(int argc, char** argv) {
   try {
     CLI::App app{"Takes a class out of a trained classifier, and measures whether that worked.",
                  "oubli"};
-    app.set_version_flag("--version",
-                         fmt::format("oubli {} ({}, {})", oubli::kVersion, oubli::kCompiler,
-                                     *oubli::kArchitecture != '\0' ? oubli::kArchitecture : "portable"));
+    app.set_version_flag(
+        "--version",
+        fmt::format("oubli {} ({}, {})", oubli::kVersion, oubli::kCompiler,
+                    *oubli::kArchitecture != '\0' ? oubli::kArchitecture : "portable"));
     app.require_subcommand(1);
     app.fallthrough();  // --quiet and --verbose may follow the subcommand
-    app.add_flag_callback("-q,--quiet", [] { oubli::set_verbosity(oubli::Verbosity::quiet); },
-                          "Say nothing on stderr but errors");
-    app.add_flag_callback("--verbose", [] { oubli::set_verbosity(oubli::Verbosity::verbose); },
-                          "Say more on stderr");
+    app.add_flag_callback(
+        "-q,--quiet", [] { oubli::set_verbosity(oubli::Verbosity::quiet); },
+        "Say nothing on stderr but errors");
+    app.add_flag_callback(
+        "--verbose", [] { oubli::set_verbosity(oubli::Verbosity::verbose); }, "Say more on stderr");
     app.footer(
-        "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be filtered;\n"
+        "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be "
+        "filtered;\n"
         "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
         "130 interrupted. 'oubli COMMAND --help' has examples.");
     oubli::cli::add_means(app);
@@ -65,6 +69,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return report(ErrorCode::io, "out of memory; nothing was written");
   } catch (const std::exception& error) {
-    return report(ErrorCode::bug, fmt::format("internal error, please report it: {}", error.what()));
+    return report(ErrorCode::bug,
+                  fmt::format("internal error, please report it: {}", error.what()));
   }
 }

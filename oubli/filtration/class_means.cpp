@@ -1,0 +1,73 @@
+#include "oubli/filtration/class_means.h"
+
+#include <cmath>
+
+#include "oubli/array/tensor.h"
+
+namespace oubli {
+
+ClassMeans::ClassMeans(std::size_t classes, std::size_t dimensions)
+    : means_(classes, dimensions), counts_(classes), scatter_(classes) {}
+
+// Welford's update: one pass, no cancellation.
+template <typename T>
+void ClassMeans::add_rows(MatrixView<const T> rows, std::span<const std::uint32_t> labels) {
+  OUBLI_ASSERT(rows.rows() == labels.size() && rows.cols() == dimensions());
+  require_finite(rows, "class means");
+  for (std::size_t i = 0; i < rows.rows(); ++i) {
+    const std::size_t j = labels[i];
+    OUBLI_ASSERT(j < classes());
+    const std::span<const T> x = rows.row(i);
+    const std::span<double> mean = means_.row(j);
+    const auto n = static_cast<double>(++counts_[j]);
+    double scatter = 0;
+    for (std::size_t d = 0; d < x.size(); ++d) {
+      const double before = static_cast<double>(x[d]) - mean[d];
+      mean[d] += before / n;
+      scatter += before * (static_cast<double>(x[d]) - mean[d]);
+    }
+    scatter_[j] += scatter;
+  }
+}
+
+void ClassMeans::add(MatrixView<const float> rows, std::span<const std::uint32_t> labels) {
+  add_rows(rows, labels);
+}
+void ClassMeans::add(MatrixView<const double> rows, std::span<const std::uint32_t> labels) {
+  add_rows(rows, labels);
+}
+
+// Chan, Golub and LeVeque's formula for two parts.
+void ClassMeans::merge(const ClassMeans& other) {
+  OUBLI_ASSERT(classes() == other.classes() && dimensions() == other.dimensions());
+  for (std::size_t j = 0; j < classes(); ++j) {
+    if (other.counts_[j] == 0) continue;
+    const auto n = static_cast<double>(counts_[j]), m = static_cast<double>(other.counts_[j]);
+    double squared_distance = 0;
+    for (std::size_t d = 0; d < dimensions(); ++d) {
+      const double difference = other.means_(j, d) - means_(j, d);
+      means_(j, d) += difference * (m / (n + m));
+      squared_distance += difference * difference;
+    }
+    scatter_[j] += other.scatter_[j] + squared_distance * (n * m / (n + m));
+    counts_[j] += other.counts_[j];
+  }
+}
+
+double ClassMeans::standard_error(std::size_t j) const {
+  const auto n = static_cast<double>(counts_[j]);
+  if (n < 2) return std::nan("");
+  return std::sqrt(scatter_[j] / (n - 1) / n / static_cast<double>(dimensions()));
+}
+
+double ClassMeans::within_variance() const {
+  double scatter = 0, degrees = 0;
+  for (std::size_t j = 0; j < classes(); ++j) {
+    if (counts_[j] < 2) continue;
+    scatter += scatter_[j];
+    degrees += static_cast<double>(counts_[j] - 1);
+  }
+  return degrees > 0 ? scatter / degrees / static_cast<double>(dimensions()) : std::nan("");
+}
+
+}  // namespace oubli

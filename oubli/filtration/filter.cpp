@@ -1,0 +1,166 @@
+#include "oubli/filtration/filter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/array/row_blocks.h"
+#include "oubli/filtration/eigen.h"
+
+namespace oubli {
+namespace {
+
+// out = pi(row) + sum_t coefficient_t d_t
+template <typename T>
+void keep_and_correct(std::span<const T> row, const std::vector<std::size_t>& retained,
+                      const Matrix<double>& d, std::span<const double> coefficients,
+                      std::span<double> out) {
+  for (std::size_t i = 0; i < retained.size(); ++i) out[i] = static_cast<double>(row[retained[i]]);
+  for (std::size_t t = 0; t < coefficients.size(); ++t)
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += coefficients[t] * d(t, i);
+}
+
+template <typename T>
+Matrix<T> apply_to(const LogitFilter& filter, MatrixView<const T> logits) {
+  OUBLI_ASSERT(logits.cols() == filter.classes);
+  Matrix<T> filtered(logits.rows(), filter.retained.size());
+  std::vector<double> g(filter.beta.size()), row(filter.retained.size());
+  for (std::size_t n = 0; n < logits.rows(); ++n) {
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      g[t] = filter.beta[t];
+      for (std::size_t j = 0; j < filter.classes; ++j)
+        g[t] += filter.y(t, j) * static_cast<double>(logits(n, j));
+    }
+    keep_and_correct(logits.row(n), filter.retained, filter.d, g, std::span(row));
+    std::ranges::transform(row, filtered.row(n).begin(),
+                           [](double v) { return static_cast<T>(v); });
+  }
+  return filtered;
+}
+
+}  // namespace
+
+std::vector<std::size_t> retained_classes(std::size_t classes,
+                                          std::span<const std::size_t> forget) {
+  std::vector<bool> forgotten(classes, false);
+  for (const std::size_t c : forget) {
+    if (c >= classes)
+      fail(ErrorCode::usage, "class {} does not exist: the classes are 0 to {}", c, classes - 1);
+    if (forgotten[c]) fail(ErrorCode::usage, "class {} is named twice", c);
+    forgotten[c] = true;
+  }
+  if (forget.empty()) fail(ErrorCode::usage, "no class to forget was named");
+  if (forget.size() + 2 > classes)
+    fail(ErrorCode::unfilterable,
+         "forgetting {} of {} classes leaves {}; a classifier needs at least two", forget.size(),
+         classes, classes - forget.size());
+  std::vector<std::size_t> retained;
+  for (std::size_t j = 0; j < classes; ++j)
+    if (!forgotten[j]) retained.push_back(j);
+  return retained;
+}
+
+Matrix<double> LogitFilter::apply(MatrixView<const double> logits) const {
+  return apply_to(*this, logits);
+}
+Matrix<float> LogitFilter::apply(MatrixView<const float> logits) const {
+  return apply_to(*this, logits);
+}
+
+Matrix<double> LogitFilter::matrix() const {
+  Matrix<double> F(retained.size(), classes);
+  for (std::size_t i = 0; i < retained.size(); ++i) F(i, retained[i]) = 1;
+  if (!beta.empty()) eigen(F.view()) += eigen(d.view()).transpose() * eigen(y.view());
+  return F;
+}
+
+// With l1 = pi1 l + D1^T g1(l) and l2 = pi2 l1 + D2^T g2(l1), the terms of the first become
+// pi2 d + D2^T (Y2 d), and the second's read-outs reach back through pi1 only.
+LogitFilter compose(const LogitFilter& second, const LogitFilter& first) {
+  OUBLI_ASSERT(second.classes == first.retained.size());
+  const std::size_t terms1 = first.beta.size(), terms2 = second.beta.size();
+  LogitFilter both{.classes = first.classes,
+                   .retained = {},
+                   .d = Matrix<double>(terms1 + terms2, second.retained.size()),
+                   .y = Matrix<double>(terms1 + terms2, first.classes),
+                   .beta = first.beta};
+  both.beta.insert(both.beta.end(), second.beta.begin(), second.beta.end());
+  for (const std::size_t j : second.retained) both.retained.push_back(first.retained[j]);
+  for (std::size_t t = 0; t < terms1; ++t) {
+    std::vector<double> read(terms2);  // Y2 d, without beta2: that constant is the second's own
+    for (std::size_t s = 0; s < terms2; ++s)
+      for (std::size_t j = 0; j < second.classes; ++j) read[s] += second.y(s, j) * first.d(t, j);
+    keep_and_correct(first.d.row(t), second.retained, second.d, read, both.d.row(t));
+    std::ranges::copy(first.y.row(t), both.y.row(t).begin());
+  }
+  for (std::size_t s = 0; s < terms2; ++s) {
+    std::ranges::copy(second.d.row(s), both.d.row(terms1 + s).begin());
+    for (std::size_t j = 0; j < second.classes; ++j)
+      both.y(terms1 + s, first.retained[j]) = second.y(s, j);
+  }
+  return both;
+}
+
+HeadFilter absorb(const LogitFilter& filter, const HeadView& head) {
+  OUBLI_ASSERT(filter.classes == head.classes());
+  HeadFilter absorbed{filter.classes, filter.retained, filter.d, combine_rows(head, filter.y),
+                      filter.beta};
+  const std::vector<double> bias = bias_of(head);
+  for (std::size_t t = 0; t < absorbed.beta.size(); ++t)
+    for (std::size_t j = 0; j < bias.size(); ++j) absorbed.beta[t] += bias[j] * filter.y(t, j);
+  return absorbed;
+}
+
+NewHead HeadFilter::apply(const HeadView& head) const {
+  OUBLI_ASSERT(head.classes() == classes);
+  const std::size_t kept = retained.size(), features = head.features(), terms = beta.size();
+  const DType type = head.weights.dtype;
+  NewHead result;
+  result.weights = {type,
+                    head.transposed ? std::vector{features, kept} : std::vector{kept, features},
+                    std::vector<std::byte>(kept * features * size_of(type))};
+  const auto put = [&](std::size_t stored_row, std::span<const double> values) {
+    const std::size_t row_bytes = values.size() * size_of(type);
+    encode(type, values,
+           std::span(result.weights.bytes).subspan(stored_row * row_bytes, row_bytes));
+  };
+  // What is stored is W, not weight_scale W, so the correction is divided by the scale.
+  if (head.transposed) {  // a stored row is one feature, over the classes
+    std::vector<double> row(kept), coefficients(terms);
+    for_each_row_block(head.weights, [&](std::size_t first, MatrixView<const double> block) {
+      for (std::size_t n = 0; n < block.rows(); ++n) {
+        for (std::size_t t = 0; t < terms; ++t)
+          coefficients[t] = u(t, first + n) / head.weight_scale;
+        keep_and_correct(block.row(n), retained, d, coefficients, std::span(row));
+        put(first + n, row);
+      }
+    });
+  } else {  // a stored row is one class, over the features
+    std::vector<double> row(features);
+    std::size_t next = 0;  // of `retained`
+    for_each_row_block(head.weights, [&](std::size_t first, MatrixView<const double> block) {
+      for (std::size_t n = 0; n < block.rows() && next < kept; ++n) {
+        if (first + n != retained[next]) continue;
+        std::ranges::copy(block.row(n), row.begin());
+        for (std::size_t t = 0; t < terms; ++t) {
+          const double scaled = d(t, next) / head.weight_scale;
+          const std::span<const double> u_t = u.row(t);
+          for (std::size_t f = 0; f < features; ++f) row[f] += scaled * u_t[f];
+        }
+        put(next++, row);
+      }
+    });
+  }
+
+  const bool has_constant = std::ranges::any_of(beta, [](double b) { return b != 0; });
+  result.bias_added = !head.bias && has_constant;
+  if (!head.bias && !has_constant) return result;
+  std::vector<double> old_bias(classes), new_bias(kept), coefficients(beta);
+  if (head.bias) decode(head.bias->dtype, head.bias->bytes, old_bias);
+  for (double& value : coefficients) value /= head.bias_scale;
+  keep_and_correct(std::span<const double>(old_bias), retained, d, coefficients,
+                   std::span(new_bias));
+  result.bias = to_tensor(new_bias, head.bias ? head.bias->dtype : type);
+  return result;
+}
+
+}  // namespace oubli

@@ -1,0 +1,149 @@
+#include "oubli/filtration/filtration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "oubli/array/row_blocks.h"
+
+namespace oubli {
+namespace {
+
+std::vector<double> rows_mean(const TensorView& matrix, std::span<const std::size_t> rows) {
+  std::vector<double> mean(matrix.shape[1]);
+  std::size_t next = 0;
+  for_each_row_block(matrix, [&](std::size_t first, MatrixView<const double> block) {
+    for (; next < rows.size() && rows[next] < first + block.rows(); ++next)
+      for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += block(rows[next] - first, d);
+  });
+  for (double& value : mean) value /= static_cast<double>(rows.size());
+  return mean;
+}
+
+Matrix<double> pick_rows(const TensorView& matrix, std::span<const std::size_t> rows) {
+  Matrix<double> picked(rows.size(), matrix.shape[1]);
+  for_each_row_block(matrix, [&](std::size_t first, MatrixView<const double> block) {
+    for (std::size_t n = 0; n < rows.size(); ++n)
+      if (rows[n] >= first && rows[n] < first + block.rows())
+        std::ranges::copy(block.row(rows[n] - first), picked.row(n).begin());
+  });
+  return picked;
+}
+
+double mean_over(std::span<const double> values, std::span<const std::size_t> chosen) {
+  double sum = 0;
+  for (const std::size_t i : chosen) sum += values[i];
+  return sum / static_cast<double>(chosen.size());
+}
+
+void check_means(const Calibration& calibration, std::size_t classes, std::size_t dimensions) {
+  const TensorView& means = calibration.means;
+  if (means.rank() != 2 || means.shape[0] != classes || means.shape[1] != dimensions)
+    fail(ErrorCode::bad_input, "{}: {}, wanted {} classes x {} {}", means.what, describe(means),
+         classes, dimensions, calibration.space == Space::logits ? "logits" : "features");
+}
+
+// Weights that average over the retained classes: 1/k' on R, 0 on C.
+Matrix<double> average_of(std::size_t classes, std::span<const std::size_t> retained) {
+  Matrix<double> weights(1, classes);
+  for (const std::size_t j : retained) weights(0, j) = 1 / static_cast<double>(retained.size());
+  return weights;
+}
+
+}  // namespace
+
+Filtration::Filtration(std::size_t classes, std::span<const std::size_t> forget)
+    : classes_(classes),
+      forget_(forget.begin(), forget.end()),
+      retained_(retained_classes(classes, forget)) {}
+
+Filtration Filtration::solve(const HeadView& head, const Calibration& calibration,
+                             std::span<const std::size_t> forget, Solver solver) {
+  validate(head);
+  if (calibration.space == Space::logits) {
+    check_means(calibration, head.classes(), head.classes());
+    return solve_on_logits(calibration, forget, solver);
+  }
+  check_means(calibration, head.classes(), head.features());
+  Filtration f(head.classes(), forget);
+  f.duals_ = solve_duals(&head, calibration, forget, solver);
+  const Matrix<double> m_C = pick_rows(calibration.means, forget);
+  f.forgotten_logit_means_ = logits_of(head, m_C);
+  // s_c = w_R . (m_R - m_c) with the mean retained row w_R and the mean m_R of the retained class
+  // means; the bias cancels [docs/method.md, eq. 4].
+  const Matrix<double> w_R = combine_rows(head, average_of(f.classes_, f.retained_));
+  const std::vector<double> m_R = rows_mean(calibration.means, f.retained_);
+  f.shift_.assign(forget.size(), 0);
+  for (std::size_t n = 0; n < forget.size(); ++n)
+    for (std::size_t i = 0; i < m_R.size(); ++i) f.shift_[n] += w_R(0, i) * (m_R[i] - m_C(n, i));
+  return f;
+}
+
+Filtration Filtration::solve_on_logits(const Calibration& calibration,
+                                       std::span<const std::size_t> forget, Solver solver) {
+  OUBLI_ASSERT(calibration.space == Space::logits);
+  const std::size_t classes = calibration.means.shape.empty() ? 0 : calibration.means.shape[0];
+  check_means(calibration, classes, classes);
+  Filtration f(classes, forget);
+  f.duals_ = solve_duals(nullptr, calibration, forget, solver);
+  f.forgotten_logit_means_ = pick_rows(calibration.means, forget);
+  // s_c = (mean of A over rows and columns R) - (mean of pi a_c) [the paper's formula for z].
+  const std::vector<double> a_R = rows_mean(calibration.means, f.retained_);
+  for (std::size_t n = 0; n < forget.size(); ++n)
+    f.shift_.push_back(mean_over(a_R, f.retained_) -
+                       mean_over(f.forgotten_logit_means_.row(n), f.retained_));
+  return f;
+}
+
+Matrix<double> Filtration::offsets(const Target& target) const {
+  return target_offsets(target, forget_, retained_, forgotten_logit_means_, shift_);
+}
+
+std::optional<LogitFilter> Filtration::logit_filter(const Target& target) const {
+  if (target.method == Method::naive) return naive_filter(classes_, forget_);
+  if (target.method == Method::centre) return centre_filter(classes_, forget_);
+  if (duals_.space == Space::features) return std::nullopt;
+  return LogitFilter{classes_, retained_, offsets(target), duals_.g.u, duals_.g.beta};
+}
+
+HeadFilter Filtration::head_filter(const HeadView& head, const Target& target) const {
+  if (const auto filter = logit_filter(target)) return absorb(*filter, head);
+  return {classes_, retained_, offsets(target), duals_.g.u, duals_.g.beta};
+}
+
+FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& calibration,
+                    std::span<const std::size_t> forget, const Target& target, Solver solver) {
+  validate(head);
+  if (!needs_class_means(target.method)) {
+    const LogitFilter filter = target.method == Method::naive
+                                   ? naive_filter(head.classes(), forget)
+                                   : centre_filter(head.classes(), forget);
+    return {absorb(filter, head), std::nullopt, {}};
+  }
+  if (!calibration)
+    fail(ErrorCode::usage, "method {} needs class means: give data or a means file",
+         name_of(target.method));
+  const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
+  FiltrationPlan result{filtration.head_filter(head, target), filtration.report(), {}};
+  if (target.method != Method::normalization && head.classes() > head.features() + 1)
+    result.warnings.push_back(
+        fmt::format("{} classes and {} features: method {} disturbs retained classes here, "
+                    "normalization does not",
+                    head.classes(), head.features(), name_of(target.method)));
+  return result;
+}
+
+LogitFilter naive_filter(std::size_t classes, std::span<const std::size_t> forget) {
+  std::vector<std::size_t> retained = retained_classes(classes, forget);
+  const std::size_t kept = retained.size();
+  return {classes, std::move(retained), Matrix<double>(0, kept), Matrix<double>(0, classes), {}};
+}
+
+LogitFilter centre_filter(std::size_t classes, std::span<const std::size_t> forget) {
+  std::vector<std::size_t> retained = retained_classes(classes, forget);
+  Matrix<double> minus_one(1, retained.size());
+  std::ranges::fill(minus_one.flat(), -1.0);
+  Matrix<double> average = average_of(classes, retained);
+  return {classes, std::move(retained), std::move(minus_one), std::move(average), {0.0}};
+}
+
+}  // namespace oubli

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+#include "oubli/filtration/filter.h"
+#include "oubli/filtration/head.h"
+#include "oubli/filtration/methods.h"
+#include "oubli/filtration/solver_choice.h"
+
+namespace oubli {
+
+// A deletion request, solved once: one factorisation and |C| solves. Filters for any number of
+// targets z then cost O(k p |C|) each. This is the method of the paper; read it beside
+// docs/method.md.
+class Filtration {
+ public:
+  // Error{usage} or {unfilterable} if the forget set is impossible or the solver gives no answer.
+  static Filtration solve(const HeadView& head, const Calibration& calibration,
+                          std::span<const std::size_t> forget, Solver solver = Solver::automatic);
+  // The same from mean logits alone, where nobody has the head: gives logit filters only.
+  static Filtration solve_on_logits(const Calibration& calibration,
+                                    std::span<const std::size_t> forget,
+                                    Solver solver = Solver::automatic);
+
+  [[nodiscard]] const SolverReport& report() const { return duals_.report; }
+  [[nodiscard]] std::span<const std::size_t> retained() const { return retained_; }
+  // d_c = z_c - pi(a_c) as rows, forgotten x retained.
+  [[nodiscard]] Matrix<double> offsets(const Target& target) const;
+  // The filter of the logits; none if the solver works on features.
+  [[nodiscard]] std::optional<LogitFilter> logit_filter(const Target& target) const;
+  // The filter of the last layer.
+  [[nodiscard]] HeadFilter head_filter(const HeadView& head, const Target& target) const;
+
+ private:
+  Filtration(std::size_t classes, std::span<const std::size_t> forget);
+
+  std::size_t classes_;
+  std::vector<std::size_t> forget_, retained_;
+  SolvedDuals duals_;
+  Matrix<double> forgotten_logit_means_;  // forgotten x classes
+  std::vector<double> shift_;             // normalization's s_c
+};
+
+// The whole request in one call. Naive and centre need neither means nor a solve.
+struct FiltrationPlan {
+  HeadFilter filter;
+  std::optional<SolverReport> solver;  // none for naive and centre
+  std::vector<std::string> warnings;   // in plain words, for the person who asked
+};
+[[nodiscard]] FiltrationPlan plan(const HeadView& head,
+                                  const std::optional<Calibration>& calibration,
+                                  std::span<const std::size_t> forget, const Target& target,
+                                  Solver solver = Solver::automatic);
+
+// F = pi: the output unit is cut off.
+[[nodiscard]] LogitFilter naive_filter(std::size_t classes, std::span<const std::size_t> forget);
+// F = (I - 11^T/k') pi: the retained logits minus their mean.
+[[nodiscard]] LogitFilter centre_filter(std::size_t classes, std::span<const std::size_t> forget);
+
+}  // namespace oubli

@@ -1,0 +1,71 @@
+#include "oubli/filtration/head.h"
+
+#include <Eigen/Core>
+
+#include "oubli/array/row_blocks.h"
+#include "oubli/filtration/eigen.h"
+
+namespace oubli {
+namespace {
+
+// X S^T and Y S for a stored matrix S, read once from top to bottom.
+Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S) {
+  Matrix<double> product(X.rows(), S.shape[0]);
+  for_each_row_block(S, [&](std::size_t first, MatrixView<const double> block) {
+    eigen(product.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
+        eigen(X) * eigen(block).transpose();
+  });
+  return product;
+}
+
+Matrix<double> times(MatrixView<const double> Y, const TensorView& S) {
+  Matrix<double> product(Y.rows(), S.shape[1]);
+  for_each_row_block(S, [&](std::size_t first, MatrixView<const double> block) {
+    eigen(product.view()).noalias() +=
+        eigen(Y).middleCols(eigen_index(first), eigen_index(block.rows())) * eigen(block);
+  });
+  return product;
+}
+
+}  // namespace
+
+void validate(const HeadView& head) {
+  if (head.weights.rank() != 2 || !is_float(head.weights.dtype))
+    fail(ErrorCode::bad_input, "{}: {}, wanted a matrix of floating-point numbers",
+         head.weights.what, describe(head.weights));
+  if (head.features() == 0) fail(ErrorCode::bad_input, "{}: no features", head.weights.what);
+  if (!head.bias) return;
+  if (!is_float(head.bias->dtype) || head.bias->count() != head.classes())
+    fail(ErrorCode::bad_input, "{}: {}, wanted {} floating-point numbers, one per class",
+         head.bias->what, describe(*head.bias), head.classes());
+}
+
+std::vector<double> bias_of(const HeadView& head) {
+  std::vector<double> bias(head.classes());
+  if (!head.bias) return bias;
+  decode(head.bias->dtype, head.bias->bytes, bias);
+  require_finite(MatrixView<const double>(bias.data(), 1, bias.size()), head.bias->what);
+  for (double& value : bias) value *= head.bias_scale;
+  return bias;
+}
+
+Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features) {
+  OUBLI_ASSERT(features.cols() == head.features());
+  Matrix<double> logits =
+      head.transposed ? times(features, head.weights) : times_transpose(features, head.weights);
+  const std::vector<double> bias = bias_of(head);
+  eigen(logits.view()) *= head.weight_scale;
+  eigen(logits.view()).rowwise() +=
+      Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size()));
+  return logits;
+}
+
+Matrix<double> combine_rows(const HeadView& head, MatrixView<const double> combinations) {
+  OUBLI_ASSERT(combinations.cols() == head.classes());
+  Matrix<double> rows = head.transposed ? times_transpose(combinations, head.weights)
+                                        : times(combinations, head.weights);
+  eigen(rows.view()) *= head.weight_scale;
+  return rows;
+}
+
+}  // namespace oubli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+#include "oubli/array/tensor.h"
+
+namespace oubli {
+
+// The last layer of a classifier as it is stored: logits = weight_scale W f + bias_scale b, with W
+// classes x features, or features x classes if transposed. (The scales are ONNX Gemm's alpha,
+// beta.)
+struct HeadView {
+  TensorView weights;
+  bool transposed = false;
+  double weight_scale = 1;
+  std::optional<TensorView> bias;
+  double bias_scale = 1;
+
+  [[nodiscard]] std::size_t classes() const { return weights.shape.at(transposed ? 1 : 0); }
+  [[nodiscard]] std::size_t features() const { return weights.shape.at(transposed ? 0 : 1); }
+};
+
+// Error{bad_input} unless weights are a float matrix and the bias, if any, has one value per class.
+void validate(const HeadView& head);
+
+// b, scaled; zeros where the head has none.
+[[nodiscard]] std::vector<double> bias_of(const HeadView& head);
+// X W^T + 1 b^T, scaled: the logits of features X (n x features), n x classes.
+[[nodiscard]] Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features);
+// Y W, scaled: combinations Y (n x classes) of the rows of W, n x features.
+[[nodiscard]] Matrix<double> combine_rows(const HeadView& head,
+                                          MatrixView<const double> combinations);
+
+}  // namespace oubli

@@ -1,0 +1,100 @@
+#include "oubli/filtration/mean_identity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/array/row_blocks.h"
+
+namespace oubli {
+namespace {
+
+std::vector<std::size_t> classes_to_check(const HeadFilter& filter, std::size_t limit) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t j = 0; j < filter.classes; ++j)
+    if (!std::ranges::binary_search(filter.retained, j)) chosen.push_back(j);
+  const std::size_t step = std::max<std::size_t>(1, (filter.retained.size() + limit - 1) / limit);
+  for (std::size_t i = 0; i < filter.retained.size(); i += step)
+    chosen.push_back(filter.retained[i]);
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+// |W| |m| + |b|, as logits of the absolute values.
+Matrix<double> magnitude_of_logits(const HeadView& head, const Matrix<double>& means) {
+  const auto absolute = [](const TensorView& tensor) {
+    Tensor copy{DType::f64, tensor.shape, std::vector<std::byte>(tensor.count() * sizeof(double))};
+    std::vector<double> values(tensor.count());
+    decode(tensor.dtype, tensor.bytes, values);
+    for (double& value : values) value = std::abs(value);
+    encode(DType::f64, values, copy.bytes);
+    return copy;
+  };
+  const Tensor weights = absolute(head.weights);
+  HeadView magnitude{weights.view("|W|"),
+                     head.transposed,
+                     std::abs(head.weight_scale),
+                     {},
+                     std::abs(head.bias_scale)};
+  Tensor bias;
+  if (head.bias) {
+    bias = absolute(*head.bias);
+    magnitude.bias = bias.view("|b|");
+  }
+  Matrix<double> absolute_means = means;
+  for (double& value : absolute_means.flat()) value = std::abs(value);
+  return logits_of(magnitude, absolute_means);
+}
+
+}  // namespace
+
+MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_head,
+                                 const HeadFilter& filter, const TensorView& feature_means,
+                                 std::size_t limit) {
+  const std::vector<std::size_t> chosen = classes_to_check(filter, limit);
+  Matrix<double> m(chosen.size(), old_head.features());
+  std::size_t next = 0;
+  for_each_row_block(feature_means, [&](std::size_t first, MatrixView<const double> block) {
+    for (; next < chosen.size() && chosen[next] < first + block.rows(); ++next)
+      std::ranges::copy(block.row(chosen[next] - first), m.row(next).begin());
+  });
+  const Matrix<double> before = logits_of(old_head, m), after = logits_of(new_head, m);
+  const Matrix<double> magnitude = magnitude_of_logits(new_head, m);
+  const Matrix<double> old_magnitude = magnitude_of_logits(old_head, m);
+  const double storage = unit_roundoff(new_head.weights.dtype);
+  // Both sides are sums of some features + terms products, evaluated in double.
+  const double arithmetic =
+      static_cast<double>(m.cols() + filter.beta.size() + 4) * unit_roundoff(DType::f64);
+
+  MeanIdentity result{.classes_checked = chosen.size()};
+  for (std::size_t n = 0; n < chosen.size(); ++n) {
+    std::vector<double> g = filter.beta, g_magnitude(g.size());
+    for (std::size_t t = 0; t < g.size(); ++t) {
+      g_magnitude[t] = std::abs(filter.beta[t]);
+      for (std::size_t f = 0; f < m.cols(); ++f) {
+        g[t] += filter.u(t, f) * m(n, f);
+        g_magnitude[t] += std::abs(filter.u(t, f) * m(n, f));
+      }
+    }
+    for (std::size_t i = 0; i < filter.retained.size(); ++i) {
+      double expected = before(n, filter.retained[i]);
+      double expected_magnitude = old_magnitude(n, filter.retained[i]);
+      for (std::size_t t = 0; t < g.size(); ++t) {
+        expected += filter.d(t, i) * g[t];
+        expected_magnitude += std::abs(filter.d(t, i)) * g_magnitude[t];
+      }
+      const double error = std::abs(after(n, i) - expected);
+      result.largest_error = std::max(result.largest_error, error);
+      // An all-zero row has no rounding to allow for: any error at all is then too much.
+      const double bound =
+          2 * storage * magnitude(n, i) + arithmetic * (magnitude(n, i) + expected_magnitude);
+      const double ratio = error == 0 ? 0 : error / bound;
+      if (ratio > result.largest_ratio) {
+        result.largest_ratio = ratio;
+        result.worst_class = chosen[n];
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace oubli

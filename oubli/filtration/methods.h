@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "oubli/array/matrix.h"
+
+namespace oubli {
+
+// Where the mean logits of a forgotten class go: the choice of z_c [docs/method.md, section 1].
+enum class Method { naive, normalization, randomization, zeroing, centre, custom };
+
+[[nodiscard]] std::string_view name_of(Method method);
+[[nodiscard]] std::optional<Method> method_named(std::string_view name);
+// naive and centre are the same whatever the class means are.
+[[nodiscard]] bool needs_class_means(Method method);
+
+struct Target {
+  Method method = Method::normalization;
+  std::uint64_t seed = 0;             // randomization: z_c depends on (seed, model, c) only
+  std::uint64_t model = 0;            // the number of the network in a population, else 0
+  MatrixView<const double> custom{};  // custom: z_c as rows, forgotten x retained
+};
+
+// d_c = z_c - pi(a_c) as rows, forgotten x retained, for every method that needs class means.
+//   a: the mean logits of the forgotten classes, forgotten x classes
+//   shift: normalization's s_c, one per forgotten class [docs/method.md, eq. 4]
+[[nodiscard]] Matrix<double> target_offsets(const Target& target,
+                                            std::span<const std::size_t> forget,
+                                            std::span<const std::size_t> retained,
+                                            MatrixView<const double> a,
+                                            std::span<const double> shift);
+
+}  // namespace oubli

@@ -1,0 +1,225 @@
+#include "oubli/filtration/solver_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "oubli/array/row_blocks.h"
+#include "oubli/filtration/eigen.h"
+
+namespace oubli {
+namespace {
+
+constexpr std::array<std::pair<Solver, std::string_view>, 5> kSolverNames{{
+    {Solver::automatic, "auto"},
+    {Solver::paper, "paper"},
+    {Solver::affine, "affine"},
+    {Solver::logit_affine, "logit-affine"},
+    {Solver::ridge, "ridge"},
+}};
+
+// What `auto` accepts; measured on trained heads in docs/method.md, section 4.
+constexpr double kPaperFromLogits = 1e-5;  // A averaged from float32 logits
+constexpr double kPaperFromHead = 1e-7;    // A = W M + b 1^T in double
+constexpr double kAffine = 1e-6;
+constexpr double kLargestGain = 1;
+// Below this even a solver that was asked for by name gives noise.
+constexpr double kHopeless = 1e-14;
+
+// One way to the dual functions, and where they live.
+struct Attempt {
+  Solver solver;
+  DualFunctions g;
+  const TensorView* means;  // that g was solved on
+  Space space;
+  double wanted;  // of g.conditioning
+  std::vector<double> gain;
+  bool gain_measured = false;
+};
+
+// Standard deviation of g_c within classes: how much g_c wobbles around the 0 and 1 it should be.
+void add_gain(Attempt& attempt, const Calibration& calibration) {
+  const Matrix<double>& u = attempt.g.u;
+  const bool same_space = attempt.space == calibration.space;
+  attempt.gain_measured = same_space && calibration.sample.rows() > 0;
+  attempt.gain.assign(u.rows(), std::nan(""));
+  if (attempt.gain_measured) {
+    const Matrix<double> of_means = [&] {  // u_c . m_j
+      Matrix<double> products(u.rows(), attempt.means->shape[0]);
+      for_each_row_block(*attempt.means, [&](std::size_t first, MatrixView<const double> block) {
+        eigen(products.view()).middleCols(eigen_index(first), eigen_index(block.rows())) =
+            eigen(u.view()) * eigen(block).transpose();
+      });
+      return products;
+    }();
+    for (std::size_t c = 0; c < u.rows(); ++c) {
+      double sum = 0;
+      for (std::size_t n = 0; n < calibration.sample.rows(); ++n) {
+        double deviation = -of_means(c, calibration.sample_labels[n]);
+        for (std::size_t d = 0; d < u.cols(); ++d)
+          deviation += u(c, d) * static_cast<double>(calibration.sample(n, d));
+        sum += deviation * deviation;
+      }
+      attempt.gain[c] = std::sqrt(sum / static_cast<double>(calibration.sample.rows()));
+    }
+  } else if (same_space && std::isfinite(calibration.within_variance)) {
+    for (std::size_t c = 0; c < u.rows(); ++c)
+      attempt.gain[c] =
+          eigen(u.view()).row(eigen_index(c)).norm() * std::sqrt(calibration.within_variance);
+  }
+}
+
+bool finite(const DualFunctions& g) {
+  return std::ranges::all_of(g.u.flat(), [](double v) { return std::isfinite(v); }) &&
+         std::ranges::all_of(g.beta, [](double v) { return std::isfinite(v); });
+}
+
+// Why auto passes an attempt over; empty if it does not.
+std::string objection(const Attempt& attempt) {
+  if (!finite(attempt.g) || attempt.g.conditioning < attempt.wanted)
+    return fmt::format("{}: conditioning {:.1e} is below {:.0e}", name_of(attempt.solver),
+                       attempt.g.conditioning, attempt.wanted);
+  for (const double gain : attempt.gain)
+    if (gain > kLargestGain)
+      return fmt::format("{}: gain {:.2g} is above {}", name_of(attempt.solver), gain,
+                         kLargestGain);
+  return {};
+}
+
+// Everything the attempts need; `head` may be absent.
+struct Problem {
+  const HeadView* head;
+  const Calibration* calibration;
+  std::span<const std::size_t> forget;
+  std::size_t classes;
+  Matrix<double> computed;  // A^T = M W^T + 1 b^T, if it had to be computed
+  TensorView logit_means;   // of the data, or computed
+
+  [[nodiscard]] const TensorView& need_logit_means() {
+    if (logit_means.shape.empty()) {
+      if (calibration->space == Space::logits) {
+        logit_means = calibration->means;
+      } else {
+        computed = logits_of(*head, to_matrix(calibration->means));
+        logit_means = tensor_view(MatrixView<const double>(computed), "mean logits");
+      }
+    }
+    return logit_means;
+  }
+
+  Attempt attempt(Solver solver) {
+    const TensorView& means = calibration->means;
+    const std::size_t dimensions = means.shape[1];
+    Attempt result{solver, {}, &means, calibration->space, 0, {}, false};
+    switch (solver) {
+      case Solver::paper:
+        result.means = &need_logit_means();
+        result.space = Space::logits;
+        result.wanted = calibration->space == Space::logits ? kPaperFromLogits : kPaperFromHead;
+        result.g = solve_paper(*result.means, forget);
+        break;
+      case Solver::logit_affine:
+        result.means = &need_logit_means();
+        result.space = Space::logits;
+        result.wanted = kAffine;
+        result.g = solve_affine(*result.means, forget);
+        break;
+      case Solver::affine:
+        if (calibration->space == Space::logits)
+          fail(ErrorCode::usage, "solver affine needs features; with logits use logit-affine");
+        if (classes > dimensions + 1)
+          fail(ErrorCode::unfilterable,
+               "solver affine needs at most features + 1 = {} classes, the head has {}; use ridge",
+               dimensions + 1, classes);
+        result.wanted = kAffine;
+        result.g = solve_affine(means, forget);
+        break;
+      default:
+        if (forget.size() > dimensions + 1)
+          fail(ErrorCode::unfilterable,
+               "solver ridge can forget at most features + 1 = {} classes at once, not {}",
+               dimensions + 1, forget.size());
+        result.wanted = kHopeless;
+        result.g = solve_ridge(means, forget, calibration->within_variance);
+        break;
+    }
+    add_gain(result, *calibration);
+    return result;
+  }
+
+  // The solvers auto tries, best first; the last is taken whatever its gain.
+  [[nodiscard]] std::vector<Solver> candidates() const {
+    if (calibration->space == Space::logits)
+      return {Solver::paper, Solver::logit_affine, Solver::ridge};
+    if (classes > calibration->means.shape[1] + 1) return {Solver::ridge};
+    return {Solver::paper, Solver::affine, Solver::ridge};
+  }
+};
+
+Attempt choose(Problem& problem, Solver solver, SolverReport& report) {
+  if (solver != Solver::automatic) {
+    Attempt attempt = problem.attempt(solver);
+    report.reason = "asked for";
+    if (!finite(attempt.g) || attempt.g.conditioning < kHopeless)
+      fail(ErrorCode::unfilterable,
+           "solver {}: the mean predictions are linearly dependent (conditioning {:.1e}), so it "
+           "would compute noise; use --solver auto, affine, logit-affine or ridge",
+           name_of(solver), attempt.g.conditioning);
+    return attempt;
+  }
+  const std::vector<Solver> candidates = problem.candidates();
+  for (const Solver candidate : candidates) {
+    Attempt attempt = problem.attempt(candidate);
+    const std::string why_not = objection(attempt);
+    if (why_not.empty() || (candidate == candidates.back() && finite(attempt.g) &&
+                            attempt.g.conditioning >= attempt.wanted)) {
+      report.reason = candidates.size() == 1
+                          ? "more classes than features + 1: the mean predictions are dependent"
+                      : report.tried.empty() ? "well conditioned"
+                                             : "the first that is well conditioned";
+      if (!why_not.empty()) report.reason = "the last resort; " + why_not;
+      return attempt;
+    }
+    report.tried.push_back(why_not);
+  }
+  fail(ErrorCode::unfilterable,
+       "no solver can tell the forgotten class's mean from the others': {}", report.tried.back());
+}
+
+}  // namespace
+
+std::string_view name_of(Solver solver) {
+  return kSolverNames[static_cast<std::size_t>(solver)].second;
+}
+
+std::optional<Solver> solver_named(std::string_view name) {
+  for (const auto& [solver, its_name] : kSolverNames)
+    if (name == its_name) return solver;
+  return std::nullopt;
+}
+
+SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
+                        std::span<const std::size_t> forget, Solver solver) {
+  OUBLI_ASSERT(head != nullptr || calibration.space == Space::logits);
+  Problem problem{head, &calibration, forget, calibration.means.shape[0], {}, {}};
+  SolvedDuals solved;
+  Attempt attempt = choose(problem, solver, solved.report);
+  solved.report.chosen = attempt.solver;
+  solved.report.conditioning = attempt.g.conditioning;
+  solved.report.gain = std::move(attempt.gain);
+  solved.report.gain_measured = attempt.gain_measured;
+  const Matrix<double> r = residual(attempt.g, *attempt.means, forget);
+  for (std::size_t c = 0; c < r.rows(); ++c)
+    for (std::size_t j = 0; j < r.cols(); ++j) {
+      const bool forgotten = std::ranges::find(forget, j) != forget.end();
+      double& largest =
+          forgotten ? solved.report.residual_forgotten : solved.report.residual_retained;
+      largest = std::max(largest, std::abs(r(c, j)));
+    }
+  solved.g = std::move(attempt.g);
+  solved.space = attempt.space;
+  return solved;
+}
+
+}  // namespace oubli

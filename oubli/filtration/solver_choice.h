@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+#include "oubli/array/tensor.h"
+#include "oubli/filtration/head.h"
+#include "oubli/filtration/solvers.h"
+
+namespace oubli {
+
+enum class Solver { automatic, paper, affine, logit_affine, ridge };
+[[nodiscard]] std::string_view name_of(Solver solver);  // "auto", "paper", ..., "logit-affine"
+[[nodiscard]] std::optional<Solver> solver_named(std::string_view name);
+
+// What the class means are means of.
+enum class Space { logits, features };
+
+// What is known of the classes. Rows of `means` are classes.
+struct Calibration {
+  Space space = Space::features;
+  TensorView means;  // classes x (classes or features), any float type
+  double within_variance = std::numeric_limits<double>::quiet_NaN();  // ClassMeans::within_variance
+  // Some of the data (of `space`), if at hand: the gain is measured on it, else estimated as |u|
+  // sigma.
+  MatrixView<const float> sample{};
+  std::span<const std::uint32_t> sample_labels{};
+};
+
+// What the solver did, for people and receipts.
+struct SolverReport {
+  Solver chosen = Solver::automatic;
+  std::string reason;
+  double conditioning = 0;   // DualFunctions::conditioning of the chosen solver
+  std::vector<double> gain;  // per forgotten class: deviation of g_c within classes, NaN if unknown
+  bool gain_measured = false;      // on data; else estimated from the pooled variance
+  double residual_forgotten = 0;   // largest |r_cj| over forgotten j
+  double residual_retained = 0;    // ... over retained j
+  std::vector<std::string> tried;  // auto: the solvers passed over, and why
+};
+
+// The dual functions by the solver asked for, or by the best that is well conditioned (auto).
+struct SolvedDuals {
+  DualFunctions g;
+  Space space = Space::logits;  // what g is a function of
+  SolverReport report;
+};
+
+// `head` may be null if the calibration is of logits. Error{unfilterable} if the solver cannot give
+// an answer worth having.
+[[nodiscard]] SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
+                                      std::span<const std::size_t> forget, Solver solver);
+
+}  // namespace oubli

@@ -1,0 +1,137 @@
+#include "oubli/filtration/solvers.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+#include <Eigen/QR>
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/array/row_blocks.h"
+#include "oubli/filtration/eigen.h"
+
+namespace oubli {
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// Columns e_c for the forgotten classes.
+MatrixXd unit_columns(std::size_t classes, std::span<const std::size_t> forget) {
+  MatrixXd columns = MatrixXd::Zero(eigen_index(classes), eigen_index(forget.size()));
+  for (std::size_t i = 0; i < forget.size(); ++i)
+    columns(eigen_index(forget[i]), eigen_index(i)) = 1;
+  return columns;
+}
+
+// The unweighted mean of the class means.
+VectorXd centre_of(const TensorView& means) {
+  VectorXd sum = VectorXd::Zero(eigen_index(means.shape[1]));
+  for_each_row_block(means, [&](std::size_t, MatrixView<const double> block) {
+    sum += eigen(block).colwise().sum().transpose();
+  });
+  return sum / static_cast<double>(means.shape[0]);
+}
+
+DualFunctions to_duals(const MatrixXd& u_columns, VectorXd beta, double conditioning) {
+  DualFunctions g{Matrix<double>(static_cast<std::size_t>(u_columns.cols()),
+                                 static_cast<std::size_t>(u_columns.rows())),
+                  {beta.begin(), beta.end()},
+                  conditioning};
+  eigen(g.u.view()) = u_columns.transpose();
+  return g;
+}
+
+}  // namespace
+
+DualFunctions solve_paper(const TensorView& logit_means, std::span<const std::size_t> forget) {
+  const auto k = eigen_index(logit_means.shape[0]);
+  OUBLI_ASSERT(logit_means.shape[0] == logit_means.shape[1]);
+  // Row j of the means is a_j, so the matrix read is A^T itself.
+  MatrixXd A_t(k, k);
+  for_each_row_block(logit_means, [&](std::size_t first, MatrixView<const double> block) {
+    A_t.middleRows(eigen_index(first), eigen_index(block.rows())) = eigen(block);
+  });
+  const Eigen::PartialPivLU<Eigen::Ref<MatrixXd>> lu(A_t);  // in place
+  const bool singular = lu.matrixLU().diagonal().cwiseAbs().minCoeff() == 0;
+  return to_duals(lu.solve(unit_columns(logit_means.shape[0], forget)),
+                  VectorXd::Zero(eigen_index(forget.size())), singular ? 0 : lu.rcond());
+}
+
+DualFunctions solve_affine(const TensorView& means, std::span<const std::size_t> forget) {
+  const auto k = eigen_index(means.shape[0]), p = eigen_index(means.shape[1]);
+  OUBLI_ASSERT(k <= p + 1);
+  const VectorXd centre = centre_of(means);
+  // [M_c; nu 1^T] with nu the root-mean-square column norm: neither part can drown the other.
+  MatrixXd stacked(p + 1, k);
+  for_each_row_block(means, [&](std::size_t first, MatrixView<const double> block) {
+    stacked.block(0, eigen_index(first), p, eigen_index(block.rows())) =
+        eigen(block).transpose().colwise() - centre;
+  });
+  const double nu = stacked.topRows(p).norm() / std::sqrt(static_cast<double>(k));
+  stacked.row(p).setConstant(nu);
+  const Eigen::HouseholderQR<Eigen::Ref<MatrixXd>> qr(stacked);  // in place
+  const auto diagonal = qr.matrixQR().diagonal().cwiseAbs();
+  const double largest = diagonal.maxCoeff();
+  const double conditioning = largest > 0 ? diagonal.minCoeff() / largest : 0;
+
+  // (u; v) = Q R^{-T} e_c is the least-norm solution of [M_c; nu 1^T]^T (u; v) = e_c.
+  MatrixXd uv = MatrixXd::Zero(p + 1, eigen_index(forget.size()));
+  uv.topRows(k) = qr.matrixQR().topRows(k).triangularView<Eigen::Upper>().transpose().solve(
+      unit_columns(means.shape[0], forget));
+  uv.applyOnTheLeft(qr.householderQ());
+  const MatrixXd u = uv.topRows(p);
+  return to_duals(u, nu * uv.row(p).transpose() - u.transpose() * centre, conditioning);
+}
+
+DualFunctions solve_ridge(const TensorView& means, std::span<const std::size_t> forget,
+                          double within_variance) {
+  const auto p = eigen_index(means.shape[1]), count = eigen_index(forget.size());
+  const auto k = static_cast<double>(means.shape[0]);
+  OUBLI_ASSERT(count <= p + 1);
+  const VectorXd centre = centre_of(means);
+  // G = diag(M_c M_c^T + lambda I, k), T = [M_c e_C; 1^T]; G's lower triangle only.
+  MatrixXd gram = MatrixXd::Zero(p, p);
+  MatrixXd T(p + 1, count);
+  T.row(p).setOnes();
+  for_each_row_block(means, [&](std::size_t first, MatrixView<const double> block) {
+    const MatrixXd centred = eigen(block).transpose().colwise() - centre;
+    gram.selfadjointView<Eigen::Lower>().rankUpdate(centred);
+    for (Eigen::Index i = 0; i < count; ++i) {
+      const std::size_t c = forget[static_cast<std::size_t>(i)];
+      if (c >= first && c < first + block.rows())
+        T.col(i).head(p) = centred.col(eigen_index(c - first));
+    }
+  });
+  const double lambda = std::isfinite(within_variance) && within_variance > 0
+                            ? 0.1 * k * within_variance
+                            : 1e-3 * gram.trace() / static_cast<double>(p);
+  gram.diagonal().array() += lambda;
+  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(gram);  // in place
+  if (llt.info() != Eigen::Success)
+    return to_duals(MatrixXd::Zero(p, count), VectorXd::Zero(count), 0);
+
+  // X = G^{-1} T (T^T G^{-1} T)^{-1}: T^T X = I, that is exact on C.
+  MatrixXd X(p + 1, count);
+  X.topRows(p) = llt.solve(T.topRows(p));
+  X.row(p) = T.row(p) / k;
+  const MatrixXd inner = T.transpose() * X;
+  X = inner.ldlt().solve(X.transpose()).transpose().eval();
+  const MatrixXd u = X.topRows(p);
+  return to_duals(u, X.row(p).transpose() - u.transpose() * centre, llt.rcond());
+}
+
+Matrix<double> residual(const DualFunctions& g, const TensorView& means,
+                        std::span<const std::size_t> forget) {
+  Matrix<double> r(forget.size(), means.shape[0]);
+  for_each_row_block(means, [&](std::size_t first, MatrixView<const double> block) {
+    eigen(r.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
+        eigen(g.u.view()) * eigen(block).transpose();
+  });
+  for (std::size_t i = 0; i < forget.size(); ++i) {
+    for (double& value : r.row(i)) value += g.beta[i];
+    r(i, forget[i]) -= 1;
+  }
+  return r;
+}
+
+}  // namespace oubli

@@ -37,7 +37,8 @@ TEST(Npz, ReadsWhatNumPyWritesAndKeepsTheRestByteForByte) {
 import numpy as np, zipfile, io
 rng = np.random.default_rng(0)
 parts = dict(conv=rng.normal(size=(3, 5)), W=rng.normal(size=(4, 6)).astype('f4'),
-             b=np.zeros(4, 'f4'), names=np.arange(7))
+             b=np.zeros(4, 'f4'), names=np.arange(7), text=np.array(['a', 'bc']),
+             struct=np.zeros(2, [('x', 'f4'), ('y[', '>i2')]))
 np.savez('plain.npz', **parts)
 np.savez_compressed('packed.npz', **parts)
 # Streamed to a pipe-like file: sizes after the data (a descriptor), plus a comment and a text entry.
@@ -55,7 +56,10 @@ with open('streamed.npz', 'wb') as f, zipfile.ZipFile(Pipe(f), 'w', zipfile.ZIP_
   const Tensor extra = floats({2}, 5);
   for (const std::string name : {"plain", "packed", "streamed"}) {
     const NpzFile file(folder / (name + ".npz"));
-    ASSERT_EQ(file.tensors().size(), 4U);
+    ASSERT_EQ(file.tensors().size(), 6U);
+    EXPECT_FALSE(file.tensors()[4].dtype);
+    EXPECT_THAT(error_of([&] { (void)file.read("text"); }).what(), HasSubstr("<U2"));
+    EXPECT_THAT(error_of([&] { (void)file.read("struct"); }).what(), HasSubstr("structured"));
     EXPECT_EQ(file.tensors()[1].name, "W");
     EXPECT_EQ(file.tensors()[1].shape, (std::vector<std::size_t>{4, 6}));
     EXPECT_EQ(file.read("W").view.dtype, DType::f32);
@@ -68,7 +72,7 @@ with open('streamed.npz', 'wb') as f, zipfile.ZipFile(Pipe(f), 'w', zipfile.ZIP_
     const NpzFile again(folder / (name + "-new.npz"));
     const ZipArchive before(file.file().bytes(), "before");
     const ZipArchive after(again.file().bytes(), "after");
-    for (const char* kept : {"conv.npy", "names.npy"}) {
+    for (const char* kept : {"conv.npy", "names.npy", "text.npy", "struct.npy"}) {
       EXPECT_TRUE(std::ranges::equal(before.find(kept)->packed, after.find(kept)->packed));
       EXPECT_EQ(before.find(kept)->method, after.find(kept)->method);
     }

@@ -45,8 +45,7 @@ class HeaderParser {
       const std::string_view key = string_literal();
       expect(':');
       if (key == "descr" && !std::exchange(has_descr, true)) {
-        if (peek() == '[') broken("a structured type; save plain numbers instead");
-        layout.info.dtype_name = string_literal();
+        layout.info.dtype_name = peek() == '[' ? list_literal() : string_literal();
       } else if (key == "fortran_order" && !std::exchange(has_order, true)) {
         layout.fortran_order = boolean();
       } else if (key == "shape" && !std::exchange(has_shape, true)) {
@@ -88,6 +87,23 @@ class HeaderParser {
     position_ = end + 1;
     return text_.substr(begin, end - begin);
   }
+  // A structured type, as it is spelled.
+  std::string_view list_literal() {
+    const std::size_t begin = position_;
+    std::size_t depth = 0;
+    do {
+      const char c = peek();
+      if (c == '\0') broken("a list without end");
+      if (c == '\'' || c == '"') {
+        (void)string_literal();
+        continue;
+      }
+      if (c == '[') ++depth;
+      if (c == ']') --depth;
+      ++position_;
+    } while (depth > 0);
+    return text_.substr(begin, position_ - begin);
+  }
   bool boolean() {
     (void)peek();
     for (const bool value : {true, false}) {
@@ -128,15 +144,21 @@ class HeaderParser {
   std::size_t position_ = 0;
 };
 
-DType dtype_of(const std::string& descr, const std::string& what) {
+std::optional<DType> dtype_of(std::string_view descr) {
   for (const Code& code : kCodes)
-    // '=' and '|' on one-byte types and '<' mean the same here.
+    // '=' and, for one-byte types, any order mark mean the same here.
     if (descr == code.descr || (descr.size() == 3 && descr.substr(1) == code.descr.substr(1) &&
                                 (descr[0] == '=' || size_of(code.type) == 1)))
       return code.type;
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_type(const std::string& descr, const std::string& what) {
   if (descr.starts_with('>'))
     fail(ErrorCode::bad_input, "{}: big-endian elements ('{}'); save with .astype('<{}')", what,
          descr, descr.substr(1));
+  if (descr.starts_with('['))
+    fail(ErrorCode::bad_input, "{}: a structured type; save plain numbers instead", what);
   fail(ErrorCode::bad_input,
        "{}: elements of type '{}', wanted float16/32/64, an integer type or bool "
        "(bfloat16: use .safetensors)",
@@ -179,9 +201,10 @@ NpyLayout parse_npy_header(std::span<const std::byte> bytes, std::uint64_t total
       major == 1 ? reader.take_le<std::uint16_t>() : reader.take_le<std::uint32_t>();
   NpyLayout layout;
   HeaderParser(reader.take_text(length), what).parse(layout);
-  layout.info.dtype = dtype_of(layout.info.dtype_name, what);
+  layout.info.dtype = dtype_of(layout.info.dtype_name);
   layout.data_offset = reader.position();
   const std::size_t count = element_count(layout.info.shape, what);
+  if (!layout.info.dtype) return layout;
   std::size_t wanted = 0;
   if (__builtin_mul_overflow(count, size_of(*layout.info.dtype), &wanted) ||
       layout.data_offset > total || wanted != total - layout.data_offset)
@@ -189,12 +212,12 @@ NpyLayout parse_npy_header(std::span<const std::byte> bytes, std::uint64_t total
          "{}: the header promises {} [{}], the file holds {} bytes of elements", what,
          name_of(*layout.info.dtype), fmt::join(layout.info.shape, ", "),
          total - std::min<std::uint64_t>(total, layout.data_offset));
-  layout.data_bytes = wanted;
   return layout;
 }
 
 LoadedTensor parse_npy(std::span<const std::byte> image, const std::string& what) {
   const NpyLayout layout = parse_npy_header(image, image.size(), what);
+  if (!layout.info.dtype) refuse_type(layout.info.dtype_name, what);
   LoadedTensor loaded;
   loaded.view = {*layout.info.dtype, layout.info.shape, image.subspan(layout.data_offset), what};
   if (layout.fortran_order && layout.info.shape.size() > 1) {
@@ -247,7 +270,9 @@ void NpyWriter::commit() {
 
 NpyFile::NpyFile(std::shared_ptr<const MappedFile> file)
     : ArrayFile(std::move(file)),
-      layout_(parse_npy_header(this->file().bytes(), this->file().bytes().size(), what(""))) {}
+      layout_(parse_npy_header(this->file().bytes(), this->file().bytes().size(), what(""))) {
+  if (!layout_.info.dtype) refuse_type(layout_.info.dtype_name, what(""));
+}
 
 LoadedTensor NpyFile::read(std::string_view name) const {
   (void)at(name);

@@ -16,7 +16,6 @@ struct NpyLayout {
   TensorInfo info;
   bool fortran_order = false;
   std::size_t data_offset = 0;  // of the first element
-  std::size_t data_bytes = 0;
 };
 
 // The header of the .npy image that begins with `bytes`; `total` is the image's whole length, all

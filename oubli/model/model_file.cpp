@@ -1,0 +1,17 @@
+#include "oubli/model/model_file.h"
+
+#include "oubli/model/array_model.h"
+
+namespace oubli {
+
+void StagedModel::commit() {
+  // The model last: once it is there, so is all that belongs to it.
+  for (const auto& file : files) file->commit();
+}
+
+std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
+                                           const HeadChoice& choice) {
+  return std::make_unique<ArrayModel>(path, choice);
+}
+
+}  // namespace oubli

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oubli/base/file.h"
+#include "oubli/filtration/filter.h"
+#include "oubli/filtration/head.h"
+
+namespace oubli {
+
+class ModelFile;
+
+// Something noticed about a model file that the person asking for a deletion should know: a tensor
+// that also has one entry per class, a second use of the weights, a label list left alone, ...
+struct Finding {
+  std::string where;  // tensor, node or property; may be empty
+  std::string text;   // a sentence
+};
+
+// Which part of the file is the head. Whatever is left empty is found, if there is one answer only.
+struct HeadChoice {
+  std::string weights = {};                  // name of the tensor W
+  std::optional<std::string> bias = {};      // name of the tensor b; "" means that there is none
+  std::optional<bool> transposed = {};       // W is features x classes
+  std::optional<std::size_t> classes = {};   // known from class names, labels or means
+  std::optional<std::size_t> features = {};  // known from data or means
+};
+
+// A new model on its way to disk: written in full, but nothing is at its final name before
+// commit(). Destroyed without it, nothing remains.
+struct StagedModel {
+  std::vector<std::unique_ptr<AtomicFile>> files;  // side files first, the model itself last
+  std::unique_ptr<ModelFile> written;  // the temporaries opened as a model, to be checked
+  std::vector<Finding> findings;       // about what was written
+
+  void commit();
+};
+
+// A classifier in a file whose last layer can be replaced: .npz, .safetensors, .onnx.
+class ModelFile {
+ public:
+  // By content. Error{bad_input} if damaged, {usage} if the head is ambiguous (naming the
+  // candidates), {unfilterable} if the model has no head that can be filtered.
+  [[nodiscard]] static std::unique_ptr<ModelFile> open(const std::filesystem::path& path,
+                                                       const HeadChoice& choice = {});
+  virtual ~ModelFile() = default;
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  // ".npz", ".safetensors", ".onnx"
+  [[nodiscard]] virtual std::string_view format() const = 0;
+  // Views into this object.
+  [[nodiscard]] virtual const HeadView& head() const = 0;
+  // What the file calls the head: "fc.weight", "fc.bias", a node's name.
+  [[nodiscard]] virtual std::string head_name() const = 0;
+  // If the file holds one name per class.
+  [[nodiscard]] virtual std::optional<std::vector<std::string>> class_names() const = 0;
+  [[nodiscard]] virtual std::vector<Finding> findings() const = 0;
+  // Every file that the model consists of, the one that was opened first.
+  [[nodiscard]] virtual std::vector<std::filesystem::path> files() const = 0;
+  // Error{bad_input} if any of them changed since it was opened.
+  virtual void check_unchanged() const = 0;
+
+  // The same model with `head` in place of the old one, for a file at `path` (and side files named
+  // after it). All else is kept byte for byte, except what counts classes: shapes and labels
+  // along the head's output. retained[i] is the old index of the new class i.
+  [[nodiscard]] virtual StagedModel stage(const NewHead& head,
+                                          std::span<const std::size_t> retained,
+                                          const std::filesystem::path& path,
+                                          bool replace) const = 0;
+
+ protected:
+  explicit ModelFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace oubli

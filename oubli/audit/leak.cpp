@@ -1,0 +1,124 @@
+#include "oubli/audit/leak.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "oubli/base/random.h"
+
+namespace oubli {
+namespace {
+
+double fold(double area) { return std::max(area, 1 - area); }
+
+// The direction of Fisher's linear discriminant between rows flagged 1 and 0, with the pooled
+// covariance pulled a little towards a multiple of the identity.
+Eigen::VectorXd discriminant(MatrixView<const float> logits, std::span<const std::size_t> rows,
+                             std::span<const std::uint8_t> positive) {
+  constexpr double kRidge = 1e-3;
+  const auto d = static_cast<Eigen::Index>(logits.cols());
+  const auto row_of = [&](std::size_t n) {
+    return Eigen::Map<const Eigen::VectorXf>(logits.row(rows[n]).data(), d).cast<double>();
+  };
+  Eigen::MatrixXd means = Eigen::MatrixXd::Zero(d, 2);
+  Eigen::Vector2d counts = Eigen::Vector2d::Zero();
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    means.col(positive[n]) += row_of(n);
+    counts[positive[n]] += 1;
+  }
+  means.col(0) /= counts[0];
+  means.col(1) /= counts[1];
+  Eigen::MatrixXd scatter = Eigen::MatrixXd::Zero(d, d);
+  for (std::size_t n = 0; n < rows.size(); ++n)
+    scatter.selfadjointView<Eigen::Lower>().rankUpdate(row_of(n) - means.col(positive[n]));
+  const double ridge = kRidge * scatter.trace() / static_cast<double>(d);
+  if (!(ridge > 0)) return means.col(1) - means.col(0);  // constant within classes
+  scatter.diagonal().array() += ridge;
+  return scatter.selfadjointView<Eigen::Lower>().llt().solve(means.col(1) - means.col(0));
+}
+
+// Mean over the two halves of the AUC of a read-out fitted on the other half.
+double cross_fitted_readout(MatrixView<const float> logits, std::span<const std::size_t> rows,
+                            std::span<const std::uint8_t> positive, RandomStream random) {
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  random.shuffle(std::span(order));
+  // Every second positive and every second negative, so that both halves hold both kinds.
+  std::array<std::vector<std::size_t>, 2> half_rows;
+  std::array<std::vector<std::uint8_t>, 2> half_positive;
+  std::array<unsigned, 2> seen{};
+  for (const std::size_t n : order) {
+    const std::size_t half = seen[positive[n]]++ % 2;
+    half_rows[half].push_back(rows[n]);
+    half_positive[half].push_back(positive[n]);
+  }
+  double sum = 0;
+  for (const std::size_t half : {0U, 1U}) {
+    const Eigen::VectorXd direction =
+        discriminant(logits, half_rows[1 - half], half_positive[1 - half]);
+    std::vector<double> scores;
+    for (const std::size_t row : half_rows[half]) {
+      double score = 0;
+      for (std::size_t i = 0; i < logits.cols(); ++i)
+        score += direction[static_cast<Eigen::Index>(i)] * static_cast<double>(logits(row, i));
+      scores.push_back(score);
+    }
+    sum += area_under_curve(scores, half_positive[half]);
+  }
+  return sum / 2;
+}
+
+}  // namespace
+
+double area_under_curve(std::span<const double> scores, std::span<const std::uint8_t> positive) {
+  OUBLI_ASSERT(scores.size() == positive.size());
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });
+  double positives = 0, wins = 0, negatives = 0;
+  for (std::size_t begin = 0; begin < order.size();) {
+    double tied_positives = 0, tied_negatives = 0;
+    std::size_t end = begin;
+    for (; end < order.size() && scores[order[end]] == scores[order[begin]]; ++end)
+      (positive[order[end]] != 0 ? tied_positives : tied_negatives) += 1;
+    wins += tied_positives * (negatives + tied_negatives / 2);
+    positives += tied_positives;
+    negatives += tied_negatives;
+    begin = end;
+  }
+  return wins / (positives * negatives);
+}
+
+std::vector<Leak> measure_leaks(MatrixView<const float> logits,
+                                std::span<const std::uint32_t> labels,
+                                std::span<const std::size_t> forget, std::uint64_t seed) {
+  OUBLI_ASSERT(logits.rows() == labels.size());
+  std::vector<Leak> leaks;
+  for (const std::size_t c : forget) {
+    std::vector<std::size_t> rows;
+    std::vector<std::uint8_t> positive;
+    std::vector<double> scores;
+    Leak leak{c, 0, 0, {}};
+    for (std::size_t n = 0; n < labels.size(); ++n) {
+      const bool own = labels[n] == c;
+      if (!own && std::ranges::find(forget, labels[n]) != forget.end()) continue;
+      rows.push_back(n);
+      positive.push_back(own ? 1 : 0);
+      double sum = 0;
+      for (const float value : logits.row(n)) sum += static_cast<double>(value);
+      scores.push_back(-sum);
+      if (own) ++leak.samples;
+    }
+    if (leak.samples == 0 || leak.samples == rows.size()) continue;
+    leak.ghost = fold(area_under_curve(scores, positive));
+    if (leak.samples >= kReadoutSamples && rows.size() - leak.samples >= kReadoutSamples)
+      leak.readout = fold(cross_fitted_readout(logits, rows, positive,
+                                               RandomStream(seed, task_id("leak halves", {c}))));
+    leaks.push_back(leak);
+  }
+  return leaks;
+}
+
+}  // namespace oubli

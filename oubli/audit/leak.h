@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oubli/array/matrix.h"
+
+namespace oubli {
+
+// What the logits of one model still tell about a forgotten class: seconds, not the hours that
+// populations of networks take. docs/method.md, section 5.
+
+// Area under the ROC curve: the chance that a positive's score is above a negative's, ties counting
+// half. NaN if there are no positives or no negatives.
+[[nodiscard]] double area_under_curve(std::span<const double> scores,
+                                      std::span<const std::uint8_t> positive);
+
+struct Leak {
+  std::size_t forgotten_class = 0;
+  std::size_t samples = 0;  // of the forgotten class
+  // max(AUC, 1 - AUC) of "is this input of the forgotten class?", against inputs of retained
+  // classes:
+  double ghost = 0;               // from minus the mean of the retained logits
+  std::optional<double> readout;  // from the best linear read-out; none below kReadoutSamples
+};
+
+// Fewer samples of the forgotten class than this cannot carry a fitted read-out.
+inline constexpr std::size_t kReadoutSamples = 20;
+
+// logits: samples x retained classes, as the unlearned model puts them out. labels: in the original
+// numbering. One Leak per forgotten class that has samples; other forgotten classes are left out of
+// its negatives. The read-out is a ridge-regularised linear discriminant, fitted on one half and
+// scored on the other, both ways; halves are drawn from `seed`.
+[[nodiscard]] std::vector<Leak> measure_leaks(MatrixView<const float> logits,
+                                              std::span<const std::uint32_t> labels,
+                                              std::span<const std::size_t> forget,
+                                              std::uint64_t seed = 0);
+
+}  // namespace oubli

@@ -1,0 +1,99 @@
+#include "oubli/audit/leak.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oubli/base/random.h"
+#include "oubli/filtration/filtration.h"
+
+namespace oubli {
+namespace {
+
+TEST(AreaUnderCurve, EqualsCountingPairs) {
+  RandomStream random(1, 0);
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<double> scores;
+    std::vector<std::uint8_t> positive;
+    for (int i = 0; i < 60; ++i) {
+      scores.push_back(static_cast<double>(random.below(15)));  // many ties
+      positive.push_back(static_cast<std::uint8_t>(random.below(3) == 0));
+    }
+    double wins = 0, pairs = 0;
+    for (std::size_t i = 0; i < 60; ++i)
+      for (std::size_t j = 0; j < 60; ++j) {
+        if (positive[i] == 0 || positive[j] != 0) continue;
+        ++pairs;
+        wins += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
+      }
+    EXPECT_NEAR(area_under_curve(scores, positive), wins / pairs, 1e-12);
+  }
+  EXPECT_TRUE(
+      std::isnan(area_under_curve(std::vector<double>{1, 2}, std::vector<std::uint8_t>{1, 1})));
+}
+
+// Five classes of logits, 60 samples each; logit j is about 6 on class j and 0 elsewhere, and all
+// five sum to zero, as a sum-zero head makes them.
+struct Logits {
+  Matrix<float> values{300, 5};
+  std::vector<std::uint32_t> labels;
+};
+
+Logits sum_zero_logits() {
+  RandomStream random(2, 0);
+  Logits logits;
+  for (std::size_t n = 0; n < 300; ++n) {
+    logits.labels.push_back(static_cast<std::uint32_t>(n % 5));
+    double sum = 0;
+    for (std::size_t j = 0; j < 5; ++j) {
+      logits.values(n, j) = static_cast<float>((n % 5 == j ? 6 : 0) + random.normal());
+      sum += double{logits.values(n, j)};
+    }
+    for (std::size_t j = 0; j < 5; ++j) logits.values(n, j) -= static_cast<float>(sum / 5);
+  }
+  return logits;
+}
+
+TEST(Leak, GhostLogitShowsAfterNaiveAndNotAfterCentring) {
+  const Logits logits = sum_zero_logits();
+  const std::vector<std::size_t> forget{2};
+  const auto naive = naive_filter(5, forget).apply(logits.values.view());
+  const auto centred = centre_filter(5, forget).apply(logits.values.view());
+  const Leak after_naive = measure_leaks(naive, logits.labels, forget).at(0);
+  const Leak after_centre = measure_leaks(centred, logits.labels, forget).at(0);
+  EXPECT_GT(after_naive.ghost, 0.99);
+  EXPECT_EQ(after_naive.samples, 60u);
+  // The mean is zero up to float rounding: within 5 standard errors sqrt(1/12 (1/60 + 1/240)) of
+  // one half (chance of a false alarm below 1e-6, for a seed that is fixed anyway).
+  EXPECT_LT(after_centre.ghost, 0.5 + 5 * std::sqrt((1 / 60.0 + 1 / 240.0) / 12));
+  ASSERT_TRUE(after_naive.readout.has_value());
+  EXPECT_GT(*after_naive.readout, 0.99);
+}
+
+TEST(Leak, NoiseTellsNothing) {
+  RandomStream random(3, 0);
+  Matrix<float> noise(2000, 4);
+  std::vector<std::uint32_t> labels;
+  for (float& value : noise.flat()) value = static_cast<float>(random.normal());
+  for (std::uint32_t n = 0; n < 2000; ++n) labels.push_back(n % 5);
+  const Leak leak = measure_leaks(noise, labels, std::vector<std::size_t>{0}).at(0);
+  const double five_sigma = 5 * std::sqrt((1 / 400.0 + 1 / 1600.0) / 12);
+  EXPECT_LT(leak.ghost, 0.5 + five_sigma);
+  EXPECT_LT(*leak.readout, 0.5 + five_sigma);
+}
+
+TEST(Leak, FewSamplesGiveNoReadoutAndAbsentClassesNothing) {
+  const Logits logits = sum_zero_logits();
+  const auto few = logits.values.view().middle_rows(0, 90);  // 18 of each class
+  const auto labels = std::span(logits.labels).first(90);
+  const std::vector<std::size_t> forget{1, 7};
+  const auto leaks = measure_leaks(few, labels, forget);
+  ASSERT_EQ(leaks.size(), 1u);
+  EXPECT_FALSE(leaks[0].readout.has_value());
+  // Constant logits: every score ties, so one half exactly.
+  const Matrix<float> constant(90, 4);
+  EXPECT_EQ(measure_leaks(constant, labels, forget).at(0).ghost, 0.5);
+}
+
+}  // namespace
+}  // namespace oubli

@@ -1,6 +1,7 @@
 #include "oubli/model/model_file.h"
 
 #include "oubli/model/array_model.h"
+#include "oubli/model/onnx_model.h"
 
 namespace oubli {
 
@@ -11,6 +12,7 @@ void StagedModel::commit() {
 
 std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
                                            const HeadChoice& choice) {
+  if (looks_like_onnx(path)) return std::make_unique<OnnxModel>(path);
   return std::make_unique<ArrayModel>(path, choice);
 }
 

@@ -231,11 +231,13 @@ const Node* Graph::producer(std::string_view value) const {
   return nullptr;
 }
 
-Model::Model(const std::filesystem::path& path)
+Model::Model(const std::filesystem::path& path,
+             std::map<std::string, std::filesystem::path> side_files)
     : what_(path.string()),
       file_(std::make_shared<const MappedFile>(path)),
       bytes_(file_->bytes()),
-      folder_(path.parent_path()) {
+      folder_(path.parent_path()),
+      side_paths_(std::move(side_files)) {
   read();
 }
 
@@ -336,9 +338,10 @@ TensorInfo Model::tensor_info(std::span<const std::byte> tensor_message,
   return info;
 }
 
-std::shared_ptr<const MappedFile> Model::side_file(const std::string& location) const {
-  auto& slot = side_files_[location];
-  if (slot) return slot;
+std::filesystem::path Model::side_path(const std::string& location) const {
+  if (const auto moved = side_paths_.find(location); moved != side_paths_.end()) {
+    return moved->second;
+  }
   const std::filesystem::path relative(location);
   const bool leaves = relative.is_absolute() ||
                       std::ranges::any_of(relative, [](const auto& part) { return part == ".."; });
@@ -346,10 +349,15 @@ std::shared_ptr<const MappedFile> Model::side_file(const std::string& location) 
     fail(ErrorCode::bad_input, "{}: external data at '{}', wanted a path inside the model's folder",
          what_, location);
   }
-  const std::filesystem::path path = folder_ / relative;
+  return folder_ / relative;
+}
+
+std::shared_ptr<const MappedFile> Model::side_file(const std::string& location) const {
+  auto& slot = side_files_[location];
+  if (slot) return slot;
+  const std::filesystem::path path = side_path(location);
   if (!std::filesystem::exists(path)) {
-    fail(ErrorCode::missing, "{}: its external data file '{}' is not beside it", what_,
-         path.string());
+    fail(ErrorCode::missing, "{}: its external data file '{}' is not there", what_, path.string());
   }
   slot = std::make_shared<const MappedFile>(path);
   return slot;

@@ -105,7 +105,9 @@ struct LoadedTensor {
 class Model {
  public:
   // Maps the file. Error{bad_input} if it is not an ONNX model.
-  explicit Model(const std::filesystem::path& path);
+  // `side_files`: where external data is now, by the location that the file gives.
+  explicit Model(const std::filesystem::path& path,
+                 std::map<std::string, std::filesystem::path> side_files = {});
   // Reads from memory that must outlive the model; external data is looked for in `folder`.
   Model(std::span<const std::byte> bytes, std::string what, std::filesystem::path folder = {});
 
@@ -130,6 +132,7 @@ class Model {
   [[nodiscard]] TensorInfo tensor_info(std::span<const std::byte> tensor_message,
                                        const std::string& name) const;
   // Error{missing} if a side file is not there.
+  [[nodiscard]] std::filesystem::path side_path(const std::string& location) const;
   [[nodiscard]] std::shared_ptr<const MappedFile> side_file(const std::string& location) const;
   void check_unchanged() const;
 
@@ -147,6 +150,7 @@ class Model {
   std::string producer_name_;
   Graph graph_;
   std::vector<MetadataEntry> metadata_;
+  std::map<std::string, std::filesystem::path> side_paths_;
   mutable std::map<std::string, std::shared_ptr<const MappedFile>> side_files_;
 };
 

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace oubli {
+
+// Class names written out in a text, found so that single ones can be cut without touching the
+// rest of it. JSON or Python literals: a list, a dictionary from index to name, or one from name to
+// index; or plain items separated by line ends or commas.
+class NameText {
+ public:
+  // The literal or plain list that `text` is, or that begins at its front. Nothing if it is none.
+  static std::optional<NameText> parse(std::string_view text);
+
+  // By class index.
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  // The text without the classes in `forget`, the indices behind them moved up. Quotes, spaces and
+  // order stay as they are.
+  [[nodiscard]] std::string without(std::span<const std::size_t> forget) const;
+  // How much of the text the literal takes.
+  [[nodiscard]] std::size_t size() const { return text_.size(); }
+
+ private:
+  struct Entry {
+    std::size_t begin, end;                        // of the whole entry in the text
+    std::size_t index;                             // the class
+    std::size_t number_begin = 0, number_end = 0;  // where its index is spelled out, if it is
+  };
+
+  std::string text_;
+  std::vector<Entry> entries_;  // in the order of the text
+  std::vector<std::string> names_;
+};
+
+// The keys under which class names stand in model metadata and configurations.
+[[nodiscard]] bool is_class_name_key(std::string_view key);
+
+// Class names in one metadata entry: its value, or a part of it under one of those keys.
+struct NameEntry {
+  std::size_t begin = 0;  // of the part in the value
+  NameText names;
+};
+[[nodiscard]] std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value);
+
+}  // namespace oubli

@@ -1,0 +1,65 @@
+#include "oubli/model/name_text.h"
+
+#include <gtest/gtest.h>
+
+namespace oubli {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::string cut(std::string_view text, std::vector<std::size_t> forget) {
+  return NameText::parse(text).value().without(forget);
+}
+
+TEST(NameText, ReadsEverySpelling) {
+  const Names wanted{"ant", "bee", "cat"};
+  for (const std::string_view text :
+       {R"(["ant", "bee", "cat"])", "['ant','bee','cat']", "('ant', 'bee', 'cat')",
+        "{0: 'ant', 1: 'bee', 2: 'cat'}", R"({"0":"ant","2":"cat","1":"bee"})",
+        R"({"cat": 2, "ant": 0, "bee": 1})", "ant,bee,cat", "ant, bee, cat", "ant\nbee\ncat\n",
+        "[\n  \"ant\",\n  \"bee\",\n  \"cat\"\n]"}) {
+    const auto names = NameText::parse(text);
+    ASSERT_TRUE(names.has_value()) << text;
+    EXPECT_EQ(names->names(), wanted) << text;
+  }
+}
+
+TEST(NameText, CutsAndRenumbersInTheSameSpelling) {
+  EXPECT_EQ(cut(R"(["ant", "bee", "cat"])", {0}), R"(["bee", "cat"])");
+  EXPECT_EQ(cut("{0: 'ant', 1: 'bee', 2: 'cat'}", {1}), "{0: 'ant', 1: 'cat'}");
+  EXPECT_EQ(cut(R"({"0":"ant","2":"cat","1":"bee"})", {0}), R"({"1":"cat","0":"bee"})");
+  EXPECT_EQ(cut(R"({"cat": 2, "ant": 0, "bee": 1})", {1}), R"({"cat": 1, "ant": 0})");
+  EXPECT_EQ(cut("ant\nbee\ncat\n", {2}), "ant\nbee\n");
+  EXPECT_EQ(cut("ant, bee, cat, dog", {0, 2}), "bee, dog");
+  EXPECT_EQ(cut("[\n  \"ant\",\n  \"bee\",\n  \"cat\"\n]", {1}), "[\n  \"ant\",\n  \"cat\"\n]");
+}
+
+TEST(NameText, EscapesAndQuotesInsideNames) {
+  const auto names = NameText::parse(R"(["a\"b", "c,d", "\u00e9\ud83d\ude00", "it's"])");
+  ASSERT_TRUE(names.has_value());
+  EXPECT_EQ(names->names(), (Names{"a\"b", "c,d", "é😀", "it's"}));
+  EXPECT_EQ(names->without(std::vector<std::size_t>{1}),
+            R"(["a\"b", "\u00e9\ud83d\ude00", "it's"])");
+}
+
+TEST(NameText, WhatIsNoListOfNames) {
+  for (const std::string_view text :
+       {"", "hello", "[1, [2]]", "{'a': 'b'}", "{0: 'a', 0: 'b'}", "{0: 'a', 7: 'b'}", "['a', ",
+        "{", "[]", "{\"a\": 1", "\"\\u12\""}) {
+    EXPECT_FALSE(NameText::parse(text).has_value()) << text;
+  }
+}
+
+TEST(NameText, InsideAConfiguration) {
+  const std::string value =
+      R"({"model": "x", "id2label": {"0": "a", "1": "b"}, "label2id": {"a": 0, "b": 1}})";
+  const auto found = names_in_entry("config", value);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].names.names(), (Names{"a", "b"}));
+  EXPECT_EQ(found[1].names.names(), (Names{"a", "b"}));
+  EXPECT_EQ(value.substr(found[0].begin, found[0].names.size()), R"({"0": "a", "1": "b"})");
+  EXPECT_TRUE(names_in_entry("description", "names of things").empty());
+}
+
+}  // namespace
+}  // namespace oubli

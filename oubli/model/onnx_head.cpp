@@ -1,0 +1,359 @@
+#include "oubli/model/onnx_head.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace oubli {
+
+namespace {
+
+using onnx::Constant;
+using onnx::Model;
+using onnx::Node;
+
+constexpr std::size_t kLongestTail = 256;
+
+bool is_any_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Why an operation cannot be, or lead to, a head we filter; empty if nothing special is known.
+std::string reason_against(const Node& node) {
+  const std::string& op = node.op_type;
+  if (op.starts_with("TreeEnsemble")) {
+    return "a tree ensemble has no last linear layer; retrain it without the class";
+  }
+  if (op.starts_with("SVM")) return "a support vector machine's votes are not linear logits";
+  if (is_any_of(op, {"LinearClassifier", "ZipMap", "LabelEncoder", "Normalizer"})) {
+    return "scikit-learn's classifier operators are not supported yet; export the coefficients as "
+           ".npz and give the features with --features";
+  }
+  if (op.starts_with("QLinear") || op.starts_with("QGemm") || op.ends_with("Integer") ||
+      is_any_of(op, {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeMatMul", "MatMulNBits",
+                     "DynamicQuantizeLinear", "QAttention"})) {
+    return "the head is quantised; filter the float model and quantise the result again";
+  }
+  if (node.has_subgraph || is_any_of(op, {"If", "Loop", "Scan"})) {
+    return "control flow between the head and the output";
+  }
+  if (is_any_of(op, {"NonMaxSuppression", "RoiAlign", "ScatterND"})) {
+    return "this is a detector, wanted a classifier with one prediction per input";
+  }
+  if (is_any_of(op, {"Concat", "Split", "Slice", "Gather", "GatherND", "Resize", "Upsample"})) {
+    return "the classes are put together from several parts (a detector, a segmentation network, "
+           "or "
+           "several heads), wanted one last layer";
+  }
+  if (is_any_of(op, {"BatchNormalization", "LayerNormalization", "InstanceNormalization"})) {
+    return "a normalisation stands between the last layer and the output; fold it into the layer";
+  }
+  return "";
+}
+
+[[noreturn]] void refuse(const Model& model, const Node& node, std::string_view otherwise) {
+  const std::string known = reason_against(node);
+  fail(ErrorCode::unfilterable, "{}: {}: {}", model.what(), node.describe(),
+       known.empty() ? otherwise : std::string_view(known));
+}
+
+// The data input to follow backwards from a node behind the logits; nothing if the node is not one
+// that keeps the classes apart.
+std::optional<std::string> step_back(const Model& model, const Node& node) {
+  if (!node.domain.empty() || node.inputs.empty()) return std::nullopt;
+  const std::string& op = node.op_type;
+  if (is_any_of(op, {"Softmax",     "LogSoftmax", "Identity",  "Cast",       "Flatten",
+                     "Reshape",     "Squeeze",    "Dropout",   "Unsqueeze",  "Transpose",
+                     "Relu",        "Sigmoid",    "Exp",       "Log",        "Clip",
+                     "HardSigmoid", "LeakyRelu",  "Tanh",      "Elu",        "Softplus",
+                     "Neg",         "ArgMax",     "TopK",      "ReduceMean", "GlobalAveragePool",
+                     "AveragePool", "ReduceMax",  "ReduceSum", "Hardmax",    "Reciprocal"})) {
+    return node.inputs.front();
+  }
+  if (is_any_of(op, {"Div", "Sub", "Mul", "Add"}) && node.inputs.size() == 2) {
+    const bool first_constant = onnx::constant_value(model, node.inputs[0]).has_value();
+    const bool second_constant = onnx::constant_value(model, node.inputs[1]).has_value();
+    if (first_constant != second_constant) return node.inputs[first_constant ? 1 : 0];
+    // Two computed values: part of a softmax spelled out, exp / sum or x - max.
+    if (op == "Div" || op == "Sub" || op == "Mul") return node.inputs.front();
+    return std::nullopt;
+  }
+  if (op == "Gather" && node.inputs.size() == 2 &&
+      model.graph().producer(node.inputs[0]) == nullptr)
+    return node.inputs[1];  // labels looked up by index
+  return std::nullopt;
+}
+
+bool is_float_constant(const std::optional<Constant>& constant) {
+  return constant && is_float(constant->tensor.view.dtype);
+}
+
+std::size_t rank_of(const Model& model, const std::string& value) {
+  for (const auto* infos :
+       {&model.graph().value_infos, &model.graph().outputs, &model.graph().inputs}) {
+    for (const onnx::ValueInfo& info : *infos) {
+      if (info.name == value && info.shape) return info.shape->size();
+    }
+  }
+  return 2;  // not stated; the features are looked at again when the model runs
+}
+
+// A bias as one number per class, whatever it is stored as: [C], [1, C], [C, 1], a single number.
+void check_bias(const Model& model, const Node& node, OnnxHead& head, std::size_t classes) {
+  TensorView& bias = head.bias->tensor.view;
+  head.bias_shape = bias.shape;
+  const std::size_t count = bias.count();
+  const bool vector = std::ranges::count_if(bias.shape, [](std::size_t n) { return n != 1; }) <= 1;
+  if (count == classes && vector) {
+    bias.shape = {classes};
+    return;
+  }
+  if (count != 1) {
+    fail(ErrorCode::unfilterable, "{}: {}: the bias is {}, wanted one value for each of {} classes",
+         model.what(), node.describe(), oubli::describe(bias), classes);
+  }
+  Tensor spread{bias.dtype, {classes}, {}};
+  for (std::size_t i = 0; i < classes; ++i) {
+    spread.bytes.insert(spread.bytes.end(), bias.bytes.begin(), bias.bytes.end());
+  }
+  auto owner = std::make_shared<const Tensor>(std::move(spread));
+  head.bias->tensor = {owner->view(bias.what), owner};
+}
+
+OnnxHead gemm_head(const Model& model, const Node& node) {
+  OnnxHead head;
+  head.kind = OnnxHead::Kind::gemm;
+  head.node = &node;
+  if (node.inputs.size() < 2) refuse(model, node, "has fewer than two inputs");
+  std::optional<Constant> weights = onnx::constant_value(model, node.inputs[1]);
+  if (!weights) {
+    if (const Node* maker = model.graph().producer(node.inputs[1])) {
+      refuse(model, *maker, "the weights of the last layer are computed, wanted stored numbers");
+    }
+    refuse(model, node, "the weights are no stored numbers");
+  }
+  head.weights = std::move(*weights);
+  head.features = node.inputs[0];
+  head.columns = node.int_or("transA", 0) != 0;
+  head.logits = node.outputs.at(0);
+  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
+    head.bias = onnx::constant_value(model, node.inputs[2]);
+    if (!head.bias) refuse(model, node, "the bias is computed, wanted stored numbers");
+  }
+  head.bias_unused = node.float_or("beta", 1) == 0;
+  if (node.float_or("alpha", 1) == 0)
+    refuse(model, node, "alpha is 0: the layer ignores its input");
+  return head;
+}
+
+OnnxHead matmul_head(const Model& model, const Node& node) {
+  OnnxHead head;
+  head.kind = OnnxHead::Kind::matmul;
+  head.node = &node;
+  if (node.inputs.size() != 2) refuse(model, node, "wanted two inputs");
+  std::optional<Constant> right = onnx::constant_value(model, node.inputs[1]);
+  std::optional<Constant> left = onnx::constant_value(model, node.inputs[0]);
+  if (right) {
+    head.weights = std::move(*right);
+  } else if (left) {
+    head.weights = std::move(*left);
+    head.weights_input = 0;
+    head.columns = true;
+  } else {
+    for (const std::string& input : {node.inputs[1], node.inputs[0]}) {
+      const Node* maker = model.graph().producer(input);
+      if (maker != nullptr && !reason_against(*maker).empty()) refuse(model, *maker, "");
+    }
+    refuse(model, node, "multiplies two computed values, wanted stored weights");
+  }
+  head.features = node.inputs[1 - head.weights_input];
+  head.logits = node.outputs.at(0);
+  return head;
+}
+
+bool all_are(const onnx::Attribute* attribute, std::int64_t value) {
+  return attribute == nullptr ||
+         std::ranges::all_of(attribute->ints, [&](std::int64_t i) { return i == value; });
+}
+
+OnnxHead conv_head(const Model& model, const Node& node) {
+  OnnxHead head;
+  head.kind = OnnxHead::Kind::conv;
+  head.node = &node;
+  head.spatial = true;
+  if (node.inputs.size() < 2) refuse(model, node, "has fewer than two inputs");
+  std::optional<Constant> weights = onnx::constant_value(model, node.inputs[1]);
+  if (!weights) {
+    if (const Node* maker = model.graph().producer(node.inputs[1])) {
+      refuse(model, *maker, "the weights of the last layer are computed, wanted stored numbers");
+    }
+    refuse(model, node, "the weights are no stored numbers");
+  }
+  head.weights = std::move(*weights);
+  TensorView& view = head.weights.tensor.view;
+  const bool one_by_one =
+      view.rank() > 2 && std::all_of(view.shape.begin() + 2, view.shape.end(),
+                                     [](std::size_t extent) { return extent == 1; });
+  if (!one_by_one || node.int_or("group", 1) != 1 || !all_are(node.attribute("pads"), 0) ||
+      !all_are(node.attribute("strides"), 1)) {
+    refuse(model, node,
+           "a convolution makes the classes; only 1x1, ungrouped, unpadded ones of stride 1 are "
+           "the same layer at every position");
+  }
+  head.logits_rank = view.rank();
+  view.shape.resize(2);
+  head.features = node.inputs[0];
+  head.logits = node.outputs.at(0);
+  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
+    head.bias = onnx::constant_value(model, node.inputs[2]);
+    if (!head.bias) refuse(model, node, "the bias is computed, wanted stored numbers");
+  }
+  return head;
+}
+
+// From one output back to a layer. Error{unfilterable} says why there is none.
+OnnxHead head_of_output(const Model& model, const std::string& output) {
+  std::string value = output;
+  for (std::size_t steps = 0; steps < kLongestTail; ++steps) {
+    const Node* node = model.graph().producer(value);
+    if (node == nullptr) {
+      fail(ErrorCode::unfilterable, "{}: output '{}' is made by no linear layer", model.what(),
+           output);
+    }
+    if (node->domain.empty()) {
+      if (node->op_type == "Gemm") return gemm_head(model, *node);
+      if (node->op_type == "MatMul") return matmul_head(model, *node);
+      if (node->op_type == "Conv") return conv_head(model, *node);
+      if (node->op_type == "Add" && node->inputs.size() == 2) {
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+          const Node* product = model.graph().producer(node->inputs[1 - side]);
+          if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty())
+            continue;
+          std::optional<Constant> bias = onnx::constant_value(model, node->inputs[side]);
+          if (!is_float_constant(bias)) continue;
+          OnnxHead head = matmul_head(model, *product);
+          head.bias_node = node;
+          head.bias_input = side;
+          head.bias = std::move(bias);
+          head.logits = node->outputs.at(0);
+          return head;
+        }
+      }
+    }
+    const std::optional<std::string> before = step_back(model, *node);
+    if (!before) {
+      refuse(model, *node,
+             "is none of the operations that can follow the last layer of a classifier");
+    }
+    value = *before;
+  }
+  fail(ErrorCode::unfilterable, "{}: no linear layer within {} steps of output '{}'", model.what(),
+       kLongestTail, output);
+}
+
+// Whether `value` is computed from what `node` makes.
+bool depends_on(const Model& model, const std::string& value, const Node& node) {
+  std::set<std::string_view> needed{value};
+  // Nodes stand in the order they run: one pass from the end meets every reader before its source.
+  const std::vector<Node>& nodes = model.graph().nodes;
+  for (auto maker = nodes.rbegin(); maker != nodes.rend(); ++maker) {
+    const bool is_needed = std::ranges::any_of(
+        maker->outputs, [&](const std::string& output) { return needed.contains(output); });
+    if (!is_needed) continue;
+    if (&*maker == &node) return true;
+    needed.insert(maker->inputs.begin(), maker->inputs.end());
+  }
+  return false;
+}
+
+}  // namespace
+
+HeadView OnnxHead::view() const {
+  HeadView view;
+  view.weights = weights.tensor.view;
+  if (kind == Kind::gemm) {
+    view.transposed = node->int_or("transB", 0) == 0;
+    view.weight_scale = static_cast<double>(node->float_or("alpha", 1));
+    view.bias_scale = static_cast<double>(node->float_or("beta", 1));
+  } else if (kind == Kind::matmul) {
+    view.transposed = weights_input == 1;
+  }
+  if (bias_unused) {
+    view.bias_scale = 1;
+  } else if (bias) {
+    view.bias = bias->tensor.view;
+  }
+  return view;
+}
+
+std::string OnnxHead::describe() const {
+  const HeadView head = view();
+  return fmt::format("{}: {} classes x {} features, {}", node->describe(), head.classes(),
+                     head.features(), name_of(head.weights.dtype));
+}
+
+OnnxHead find_onnx_head(const Model& model, bool to_filter) {
+  if (model.graph().outputs.empty()) {
+    fail(ErrorCode::unfilterable, "{}: the graph has no outputs", model.what());
+  }
+  std::optional<OnnxHead> found;
+  std::optional<Error> first_refusal;
+  for (const onnx::ValueInfo& output : model.graph().outputs) {
+    std::optional<OnnxHead> head;
+    try {
+      head = head_of_output(model, output.name);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unfilterable) throw;
+      if (!first_refusal) first_refusal = error;
+      continue;
+    }
+    if (!found || depends_on(model, head->features, *found->node)) {
+      found = std::move(head);  // the other one's output shows features of this layer
+    } else if (found->node != head->node && !depends_on(model, found->features, *head->node)) {
+      fail(ErrorCode::unfilterable,
+           "{}: its outputs come from several last layers, the {} and the {}; wanted a classifier "
+           "with one",
+           model.what(), found->node->describe(), head->node->describe());
+    }
+  }
+  if (!found) throw Error(*first_refusal);
+  OnnxHead& head = *found;
+
+  const TensorView& weights = head.weights.tensor.view;
+  if (!is_float(weights.dtype) || weights.rank() != 2) {
+    refuse(model, *head.node,
+           fmt::format("its weights are {}, wanted a matrix of floating point numbers",
+                       oubli::describe(weights)));
+  }
+  const std::size_t classes = head.view().classes();
+  if (classes < (to_filter ? 3 : 2)) {
+    refuse(
+        model, *head.node,
+        fmt::format("{} classes, wanted at least three: with one class gone nothing would be left "
+                    "to tell apart",
+                    classes));
+  }
+  if (head.view().features() == 0) refuse(model, *head.node, "its weights are empty");
+  if (head.bias) {
+    if (head.bias->tensor.view.dtype != weights.dtype) {
+      refuse(model, *head.node, "weights and bias are of different types");
+    }
+    check_bias(model, *head.node, head, classes);
+  }
+  if (head.kind == OnnxHead::Kind::matmul) {
+    head.logits_rank = rank_of(model, head.logits);
+    if (head.logits_rank < 2)
+      refuse(model, *head.node, "works on a single vector, wanted a batch axis");
+    head.logits_axis = head.logits_rank - (head.columns ? 2 : 1);
+  }
+  follow_tail(model, head, classes);
+  if (to_filter && head.tail.largest_k >= classes) {
+    refuse(model, *head.node,
+           fmt::format("its {} best of {} classes are asked for by a TopK; with one class "
+                       "gone there are too few",
+                       head.tail.largest_k, classes));
+  }
+  return std::move(*found);
+}
+
+}  // namespace oubli

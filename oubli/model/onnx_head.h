@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/filtration/head.h"
+#include "oubli/onnx/constants.h"
+#include "oubli/onnx/model.h"
+
+namespace oubli {
+
+// What follows the logits in a graph: every value that still has one entry per class, and every
+// constant that depends on how many classes there are.
+struct OnnxTail {
+  struct Value {
+    std::string name;
+    std::size_t class_axis;
+  };
+  struct ShapeConstant {  // the shape of a Reshape that spells out the number of classes
+    const onnx::Node* node;
+    std::size_t position;
+  };
+  std::vector<Value> values;
+  std::vector<ShapeConstant> shapes;
+  std::vector<std::string> label_constants;  // values holding one label per class
+  // Steps after which a common shift of the logits shows: Relu, Sigmoid, ... Empty for softmax.
+  std::vector<std::string> nonlinear;
+  std::size_t largest_k = 0;               // of the TopK nodes
+  std::vector<std::string> other_outputs;  // graph outputs that do not depend on the logits
+};
+
+// The last layer of a classifier in an ONNX graph.
+struct OnnxHead {
+  enum class Kind { gemm, matmul, conv };
+
+  Kind kind = Kind::gemm;
+  const onnx::Node* node = nullptr;       // the Gemm, MatMul or Conv
+  const onnx::Node* bias_node = nullptr;  // the Add after a MatMul
+  std::size_t weights_input = 1;          // which input of `node`
+  std::size_t bias_input = 2;             // ... of `node`, or of `bias_node`
+  onnx::Constant weights;
+  std::optional<onnx::Constant> bias;   // its view has shape [classes] ...
+  std::vector<std::size_t> bias_shape;  // ... whatever shape it is used in
+  bool bias_unused = false;             // Gemm with beta = 0: its C is not added
+  std::string features;                 // the value the layer reads
+  std::string logits;           // the value with bias, for Conv after pooling if there is any
+  bool columns = false;         // features stand in columns (features x samples)
+  std::size_t logits_axis = 1;  // the class axis of `logits`
+  std::size_t logits_rank = 2;
+  bool spatial = false;  // Conv: features and logits may have positions, averaged over
+  OnnxTail tail;
+
+  // logits = weight_scale W f + bias_scale b. Views into the model.
+  [[nodiscard]] HeadView view() const;
+  [[nodiscard]] std::size_t classes() const { return view().classes(); }
+  // "Gemm node 'fc': 1000 classes x 2048 features, float32"
+  [[nodiscard]] std::string describe() const;
+};
+
+// Walks back from the outputs to the layer that makes the logits and forward again over all that
+// depends on them. Error{unfilterable} with a reason that a person can act on. Without `to_filter`
+// it may be a head with too few classes to lose one: a new model that is only looked at.
+[[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, bool to_filter = true);
+
+// The forward walk: fills `tail`. Called by find_onnx_head.
+void follow_tail(const onnx::Model& model, OnnxHead& head, std::size_t classes);
+
+}  // namespace oubli

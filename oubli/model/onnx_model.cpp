@@ -1,0 +1,155 @@
+#include "oubli/model/onnx_model.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <set>
+
+#include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/residue.h"
+
+namespace oubli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// The old side file with the patches applied, piece by piece.
+void write_side_file(AtomicFile& out, std::span<const std::byte> old,
+                     std::vector<OnnxSideFile::Patch> patches) {
+  std::ranges::sort(patches, {}, &OnnxSideFile::Patch::offset);
+  std::uint64_t done = 0;
+  for (const OnnxSideFile::Patch& patch : patches) {
+    if (patch.offset < done) continue;  // the same bytes, patched before
+    out.write(
+        old.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(patch.offset - done)));
+    out.write(patch.bytes);
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(patch.old_size) -
+                                       patch.bytes.size());
+    out.write(zeros);
+    done = patch.offset + patch.old_size;
+  }
+  out.write(old.subspan(static_cast<std::size_t>(done)));
+}
+
+std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::size_t> retained) {
+  std::vector<std::size_t> forget;
+  for (std::size_t i = 0; i < classes; ++i) {
+    if (std::ranges::find(retained, i) == retained.end()) forget.push_back(i);
+  }
+  return forget;
+}
+
+}  // namespace
+
+OnnxModel::OnnxModel(const fs::path& path)
+    : ModelFile(path), model_(path), head_(find_onnx_head(model_)), head_view_(head_.view()) {
+  validate(head_view_);
+}
+
+OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>& side_files)
+    : ModelFile(path),
+      model_(path, side_files),
+      head_(find_onnx_head(model_, false)),
+      head_view_(head_.view()) {
+  validate(head_view_);
+}
+
+std::optional<std::vector<std::string>> OnnxModel::class_names() const {
+  std::vector<std::string> names = onnx_class_names(model_, head_view_.classes());
+  if (names.empty()) return std::nullopt;
+  return names;
+}
+
+std::vector<Finding> OnnxModel::findings() const {
+  std::vector<Finding> findings;
+  for (const std::string& step : head_.tail.nonlinear) {
+    findings.push_back(
+        {step,
+         "a non-linear step follows the logits, so that a common shift of all of them shows in the "
+         "output: normalization needs --allow-nonlinear-tail; naive works as it is"});
+  }
+  for (const std::string& output : head_.tail.other_outputs) {
+    findings.push_back({output, "this output does not come from the logits and stays as it is"});
+  }
+  return findings;
+}
+
+std::vector<fs::path> OnnxModel::files() const {
+  std::vector<fs::path> files{path()};
+  std::set<std::string> seen;
+  for (const onnx::TensorInfo& tensor : model_.graph().initializers) {
+    if (!tensor.location.empty() && seen.insert(tensor.location).second) {
+      files.push_back(model_.folder() / tensor.location);
+    }
+  }
+  return files;
+}
+
+StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> retained,
+                             const fs::path& path, bool replace) const {
+  const std::vector<std::size_t> forget = forgotten_of(head_view_.classes(), retained);
+  // A second parse: edits go to its wire tree, this object stays what it is.
+  onnx::Model copy(model_.bytes(), model_.what(), model_.folder());
+  const OnnxHead copy_head = find_onnx_head(copy);
+  const OnnxRewrite rewrite = rewrite_onnx(copy, copy_head, head, forget, path);
+
+  StagedModel staged;
+  std::map<std::string, fs::path> side_files;
+  for (const OnnxSideFile& side : rewrite.side_files) {
+    const fs::path target = path.parent_path() / side.new_location;
+    if (target.has_parent_path()) fs::create_directories(target.parent_path());
+    auto file = std::make_unique<AtomicFile>(target, replace);
+    write_side_file(*file, copy.side_file(side.old_location)->bytes(), side.patches);
+    side_files[side.new_location] = file->temporary_path();
+    staged.files.push_back(std::move(file));
+  }
+  staged.files.push_back(std::make_unique<AtomicFile>(path, replace));
+  AtomicFile& file = *staged.files.back();
+  copy.message().write([&](std::span<const std::byte> piece) { file.write(piece); });
+  for (const std::string& text : rewrite.findings) staged.findings.push_back({"", text});
+
+  const RowScan scan(head_view_, forget);
+  for (const auto& written : staged.files) {
+    const MappedFile mapped(written->temporary_path());
+    for (const RowResidue& row : scan.scan(mapped.bytes(), 1)) {
+      const std::string text = fmt::format(
+          "the forgotten row of class {} is still in the new file (byte {}, {}{})", row.class_index,
+          row.offset, name_of(row.dtype), row.column ? ", as a column" : "");
+      if (!rewrite.old_head_kept)
+        fail(ErrorCode::self_check, "{}: {}; nothing was written", path.string(), text);
+      staged.findings.push_back({"", text});
+    }
+  }
+  for (const std::size_t row : scan.unrecognisable()) {
+    staged.findings.push_back(
+        {"", fmt::format("the row of class {} has too little in it to be searched for", row)});
+  }
+  if (const std::optional<std::vector<std::string>> names = class_names()) {
+    const MappedFile mapped(file.temporary_path());
+    for (const std::size_t index : forget) {
+      for (const std::string& place :
+           places_with_name(mapped.bytes(), path.string(), (*names)[index])) {
+        staged.findings.push_back(
+            {place,
+             fmt::format(
+                 "still says '{}': it could not be cut out without breaking what it stands in",
+                 (*names)[index])});
+      }
+    }
+  }
+  staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+  return staged;
+}
+
+bool looks_like_onnx(const fs::path& path) {
+  if (path.extension() == ".onnx") return true;
+  std::array<char, 9> first{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(first.data(), first.size())) return false;
+  const bool safetensors = first[8] == '{' && first[6] == 0 && first[7] == 0;
+  return first[0] == 0x08 && first[1] > 0 && first[1] < 64 &&
+         !safetensors;  // ir_version comes first
+}
+
+}  // namespace oubli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/model/model_file.h"
+#include "oubli/model/onnx_head.h"
+#include "oubli/onnx/model.h"
+
+namespace oubli {
+
+// A classifier in an ONNX file, its external data included.
+class OnnxModel final : public ModelFile {
+ public:
+  explicit OnnxModel(const std::filesystem::path& path);
+  // A model just written, for looking at only. `side_files`: where external data is now, by the
+  // location that the file gives.
+  OnnxModel(const std::filesystem::path& path,
+            const std::map<std::string, std::filesystem::path>& side_files);
+
+  [[nodiscard]] std::string_view format() const override { return ".onnx"; }
+  [[nodiscard]] const HeadView& head() const override { return head_view_; }
+  [[nodiscard]] std::string head_name() const override { return head_.node->describe(); }
+  [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
+  [[nodiscard]] std::vector<Finding> findings() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override;
+  void check_unchanged() const override { model_.check_unchanged(); }
+  // Also reads the written files again and looks for the forgotten rows and names in them.
+  // Error{self_check} if they are there and could have been removed.
+  [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
+                                  const std::filesystem::path& path, bool replace) const override;
+
+  [[nodiscard]] const onnx::Model& model() const { return model_; }
+  [[nodiscard]] const OnnxHead& onnx_head() const { return head_; }
+
+ private:
+  onnx::Model model_;
+  OnnxHead head_;
+  HeadView head_view_;
+};
+
+// Whether the file seems to be ONNX: by its name, else by its first bytes.
+[[nodiscard]] bool looks_like_onnx(const std::filesystem::path& path);
+
+}  // namespace oubli

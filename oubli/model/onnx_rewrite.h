@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/filtration/filter.h"
+#include "oubli/model/onnx_head.h"
+#include "oubli/onnx/model.h"
+
+namespace oubli {
+
+// A file of external data that goes with the new model. Offsets stay as they were: a new tensor is
+// smaller than the one it replaces, and what it leaves free becomes zero.
+struct OnnxSideFile {
+  struct Patch {
+    std::uint64_t offset;
+    std::uint64_t old_size;
+    std::vector<std::byte> bytes;
+  };
+  std::string old_location;  // beside the old model
+  std::string new_location;  // beside the new one
+  std::vector<Patch> patches;
+};
+
+struct OnnxRewrite {
+  std::vector<OnnxSideFile> side_files;
+  // What a person should know: weights kept because something else uses them, outputs that still
+  // show the features, ...
+  std::vector<std::string> findings;
+  // The old weights or bias are still in the file because something else reads them.
+  bool old_head_kept = false;
+};
+
+// Replaces the head in the wire tree of `model`, which then is the new model: the layer, its bias,
+// the class dimension of everything behind it, label constants, class names in the metadata. All
+// other bytes stay. `output` is where the new model will be written, for naming side files.
+// Error{unfilterable} if the file holds something that cannot be changed safely.
+[[nodiscard]] OnnxRewrite rewrite_onnx(onnx::Model& model, const OnnxHead& head,
+                                       const NewHead& new_head, std::span<const std::size_t> forget,
+                                       const std::filesystem::path& output);
+
+// Class names from the model's metadata, by class index; empty if it has none that fit.
+[[nodiscard]] std::vector<std::string> onnx_class_names(const onnx::Model& model,
+                                                        std::size_t classes);
+
+// Where the model still says `name`, as "metadata 'description'", "node 'alice_score'", ...
+[[nodiscard]] std::vector<std::string> places_with_name(std::span<const std::byte> model,
+                                                        const std::string& what,
+                                                        std::string_view name);
+
+}  // namespace oubli

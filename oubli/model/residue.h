@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oubli/filtration/head.h"
+
+namespace oubli {
+
+// A place where a forgotten row of the old head was found again.
+struct RowResidue {
+  std::size_t class_index = 0;
+  std::uint64_t offset = 0;  // in the bytes looked through
+  DType dtype = DType::f32;
+  bool column = false;  // its values stand apart, one per row of a features x classes matrix
+};
+
+// Looks for rows of an old head in bytes: in every float type, at any alignment, as a row or as a
+// column of a matrix with as many columns as the old head had classes.
+class RowScan {
+ public:
+  RowScan(const HeadView& old_head, std::span<const std::size_t> forget);
+
+  // At most `limit` finds. Cost: one pass, whatever the number of rows.
+  [[nodiscard]] std::vector<RowResidue> scan(std::span<const std::byte> bytes,
+                                             std::size_t limit = 16) const;
+  // Rows that cannot be told from others (constant, or fewer than three numbers).
+  [[nodiscard]] const std::vector<std::size_t>& unrecognisable() const { return unrecognisable_; }
+
+ private:
+  struct Pattern {
+    RowResidue what;
+    std::vector<std::byte> elements;  // some consecutive values of the row
+    std::size_t size = 4;             // of one element
+    std::size_t stride = 4;           // from one to the next
+    std::size_t probe = 0;            // place in the elements of the two bytes looked for first
+  };
+
+  std::vector<Pattern> patterns_;
+  std::vector<std::vector<std::uint16_t>> by_key_;  // two bytes -> patterns that begin so
+  std::vector<bool> wanted_;
+  std::vector<std::size_t> unrecognisable_;
+};
+
+// Whether `text` mentions `name` as a word of its own. Numbers are not looked for, and names of one
+// or two letters only as the whole text: both occur everywhere.
+[[nodiscard]] bool mentions_name(std::string_view text, std::string_view name);
+
+}  // namespace oubli

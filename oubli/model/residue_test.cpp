@@ -1,0 +1,95 @@
+#include "oubli/model/residue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "oubli/base/random.h"
+
+namespace oubli {
+namespace {
+
+struct Head {
+  std::vector<float> values;
+  std::size_t classes, features;
+  bool transposed;
+
+  Head(std::size_t k, std::size_t p, bool t)
+      : values(k * p), classes(k), features(p), transposed(t) {
+    RandomStream random(1, task_id("residue"));
+    for (float& value : values) value = static_cast<float>(random.normal());
+  }
+  float at(std::size_t k, std::size_t j) const {
+    return transposed ? values[j * classes + k] : values[k * features + j];
+  }
+  HeadView view() const {
+    HeadView head;
+    head.transposed = transposed;
+    head.weights = {DType::f32, {classes, features}, std::as_bytes(std::span(values)), "W"};
+    if (transposed) head.weights.shape = {features, classes};
+    return head;
+  }
+};
+
+// The row hidden in noise: every type, both layouts, any alignment, from either stored layout.
+TEST(RowScan, FindsTheRowInEveryDisguise) {
+  for (const bool transposed : {false, true}) {
+    const Head head(7, 40, transposed);
+    const RowScan scan(head.view(), std::vector<std::size_t>{3});
+    EXPECT_TRUE(scan.unrecognisable().empty());
+    std::vector<double> row;
+    for (std::size_t j = 0; j < 40; ++j) row.push_back(static_cast<double>(head.at(3, j)));
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+      const std::size_t size = size_of(dtype);
+      std::vector<std::byte> encoded(row.size() * size);
+      encode(dtype, row, encoded);
+      for (const bool column : {false, true}) {
+        for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, std::size_t{3}}) {
+          RandomStream random(2, task_id("noise", {shift}));
+          std::vector<std::byte> noise(8000);
+          for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next_u32());
+          EXPECT_TRUE(scan.scan(noise).empty());
+          for (std::size_t j = 0; j < row.size(); ++j) {
+            const std::size_t to = 100 + shift + j * size * (column ? 7 : 1);
+            std::memcpy(noise.data() + to, encoded.data() + j * size, size);
+          }
+          const auto found = scan.scan(noise);
+          ASSERT_EQ(found.size(), 1U) << name_of(dtype) << column << shift;
+          EXPECT_EQ(found[0].class_index, 3U);
+          EXPECT_EQ(found[0].dtype, dtype);
+          EXPECT_EQ(found[0].column, column);
+        }
+      }
+    }
+  }
+}
+
+TEST(RowScan, OtherRowsAreNotTheRow) {
+  const Head head(5, 30, false);
+  const RowScan scan(head.view(), std::vector<std::size_t>{2});
+  EXPECT_EQ(scan.scan(head.view().weights.bytes).size(), 1U);
+  const RowScan other(Head(5, 31, false).view(), std::vector<std::size_t>{0});
+  EXPECT_TRUE(other.scan(std::as_bytes(std::span(head.values)).subspan(200)).empty());
+}
+
+TEST(RowScan, ConstantRowsAreSaidToBeUnrecognisable) {
+  Head head(4, 20, false);
+  std::fill(head.values.begin() + 20, head.values.begin() + 40, 0.5F);
+  EXPECT_EQ(RowScan(head.view(), std::vector<std::size_t>{1}).unrecognisable(),
+            std::vector<std::size_t>{1});
+}
+
+TEST(Residue, NamesAsWords) {
+  EXPECT_TRUE(mentions_name("model of alice and bob", "alice"));
+  EXPECT_TRUE(mentions_name("score/alice", "alice"));
+  EXPECT_TRUE(mentions_name("alice", "alice"));
+  EXPECT_FALSE(mentions_name("malice", "alice"));
+  EXPECT_FALSE(mentions_name("alices", "alice"));
+  EXPECT_TRUE(mentions_name("malice, alice", "alice"));
+  EXPECT_FALSE(mentions_name("layer 3", "3"));
+  EXPECT_FALSE(mentions_name("an ox", "ox"));
+  EXPECT_TRUE(mentions_name("ox", "ox"));
+}
+
+}  // namespace
+}  // namespace oubli

@@ -1,0 +1,275 @@
+#include "oubli/onnx/constants.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "oubli/onnx/schema.h"
+
+namespace oubli::onnx {
+
+namespace {
+
+constexpr std::size_t kLongestChain = 16;
+
+LoadedTensor own(Tensor tensor, const std::string& what) {
+  auto owner = std::make_shared<const Tensor>(std::move(tensor));
+  return {owner->view(what), owner};
+}
+
+std::optional<LoadedTensor> load_if_numeric(const Model& model, const TensorInfo& info) {
+  if (!dtype_of(info.data_type)) return std::nullopt;
+  return model.load(info);
+}
+
+std::optional<LoadedTensor> load_constant_node(const Model& model, const Node& node) {
+  const std::string what = fmt::format("{}: {}", model.what(), node.describe());
+  if (const Attribute* value = node.attribute("value"); value != nullptr && value->tensor.data()) {
+    return load_if_numeric(model, model.tensor_info(value->tensor, node.outputs.front()));
+  }
+  const auto from = [&]<typename T>(std::vector<T> values, DType dtype, bool scalar) {
+    Tensor tensor{dtype, {}, std::vector<std::byte>(values.size() * sizeof(T))};
+    if (!scalar) tensor.shape = {values.size()};
+    if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    return own(std::move(tensor), what);
+  };
+  if (const Attribute* a = node.attribute("value_float")) {
+    return from(std::vector<float>{a->f}, DType::f32, true);
+  }
+  if (const Attribute* a = node.attribute("value_floats"))
+    return from(a->floats, DType::f32, false);
+  if (const Attribute* a = node.attribute("value_int")) {
+    return from(std::vector<std::int64_t>{a->i}, DType::i64, true);
+  }
+  if (const Attribute* a = node.attribute("value_ints")) return from(a->ints, DType::i64, false);
+  return std::nullopt;
+}
+
+std::optional<LoadedTensor> reshaped(LoadedTensor tensor, const std::vector<std::int64_t>& shape,
+                                     bool allow_zero) {
+  std::vector<std::size_t> result;
+  std::optional<std::size_t> inferred;
+  std::size_t known = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    std::size_t extent = 1;
+    if (shape[i] == -1) {
+      if (inferred) return std::nullopt;
+      inferred = i;
+    } else if (shape[i] == 0 && !allow_zero) {
+      if (i >= tensor.view.rank()) return std::nullopt;
+      extent = tensor.view.shape[i];
+    } else if (shape[i] < 0) {
+      return std::nullopt;
+    } else {
+      extent = static_cast<std::size_t>(shape[i]);
+    }
+    if (__builtin_mul_overflow(known, extent, &known)) return std::nullopt;
+    result.push_back(extent);
+  }
+  const std::size_t count = tensor.view.count();
+  if (inferred) {
+    if (known == 0 || count % known != 0) return std::nullopt;
+    result[*inferred] = count / known;
+  } else if (known != count) {
+    return std::nullopt;
+  }
+  tensor.view.shape = std::move(result);
+  return tensor;
+}
+
+std::optional<LoadedTensor> transposed(const LoadedTensor& tensor, std::vector<std::int64_t> perm) {
+  const TensorView& view = tensor.view;
+  const std::size_t rank = view.rank();
+  if (perm.empty()) {
+    perm.resize(rank);
+    std::iota(perm.rbegin(), perm.rend(), 0);
+  }
+  std::vector<bool> seen(rank);
+  for (const std::int64_t axis : perm) {
+    if (axis < 0 || axis >= static_cast<std::int64_t>(rank) || seen[static_cast<std::size_t>(axis)])
+      return std::nullopt;
+    seen[static_cast<std::size_t>(axis)] = true;
+  }
+  if (perm.size() != rank) return std::nullopt;
+  const std::size_t size = size_of(view.dtype);
+  std::vector<std::size_t> stride(rank, 1);
+  for (std::size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * view.shape[i];
+  Tensor result{view.dtype, {}, std::vector<std::byte>(view.bytes.size())};
+  std::vector<std::size_t> step;
+  for (const std::int64_t axis : perm) {
+    result.shape.push_back(view.shape[static_cast<std::size_t>(axis)]);
+    step.push_back(stride[static_cast<std::size_t>(axis)]);
+  }
+  std::vector<std::size_t> index(rank);
+  for (std::size_t i = 0; i < view.count(); ++i) {
+    std::size_t from = 0;
+    for (std::size_t axis = 0; axis < rank; ++axis) from += index[axis] * step[axis];
+    std::memcpy(result.bytes.data() + i * size, view.bytes.data() + from * size, size);
+    for (std::size_t axis = rank; axis-- > 0;) {
+      if (++index[axis] < result.shape[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  return own(std::move(result), view.what);
+}
+
+std::optional<LoadedTensor> cast(const LoadedTensor& tensor, std::int64_t to) {
+  const std::optional<DType> dtype = dtype_of(static_cast<std::uint64_t>(to));
+  if (!dtype || !is_float(*dtype)) return std::nullopt;
+  if (*dtype == tensor.view.dtype) return tensor;
+  std::vector<double> values(tensor.view.count());
+  decode(tensor.view.dtype, tensor.view.bytes, values);
+  Tensor result = to_tensor(values, *dtype);
+  result.shape = tensor.view.shape;
+  return own(std::move(result), tensor.view.what);
+}
+
+std::optional<LoadedTensor> squeezed(const Model& model, const Node& node, LoadedTensor tensor) {
+  const auto axes = axes_of(model, node);
+  const auto rank = static_cast<std::int64_t>(tensor.view.rank());
+  std::vector<std::size_t> shape;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const std::size_t extent = tensor.view.shape[static_cast<std::size_t>(i)];
+    const bool named =
+        axes && (std::ranges::count(*axes, i) + std::ranges::count(*axes, i - rank)) != 0;
+    if (named ? extent != 1 : false) return std::nullopt;
+    if (named || (!axes && extent == 1)) continue;
+    shape.push_back(extent);
+  }
+  tensor.view.shape = std::move(shape);
+  return tensor;
+}
+
+std::optional<LoadedTensor> unsqueezed(const Model& model, const Node& node, LoadedTensor tensor) {
+  const auto axes = axes_of(model, node);
+  if (!axes || axes->size() > 8) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(tensor.view.rank() + axes->size());
+  std::vector<std::size_t> shape;
+  std::size_t next = 0;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const bool added = (std::ranges::count(*axes, i) + std::ranges::count(*axes, i - rank)) != 0;
+    if (!added && next >= tensor.view.rank()) return std::nullopt;
+    shape.push_back(added ? 1 : tensor.view.shape[next++]);
+  }
+  if (next != tensor.view.rank()) return std::nullopt;
+  tensor.view.shape = std::move(shape);
+  return tensor;
+}
+
+std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTensor tensor) {
+  if (node.op_type == "Identity") return tensor;
+  if (node.op_type == "Cast") return cast(tensor, node.int_or("to", 0));
+  if (node.op_type == "Transpose") {
+    const Attribute* perm = node.attribute("perm");
+    return transposed(tensor, perm == nullptr ? std::vector<std::int64_t>{} : perm->ints);
+  }
+  if (node.op_type == "Squeeze") return squeezed(model, node, std::move(tensor));
+  if (node.op_type == "Unsqueeze") return unsqueezed(model, node, std::move(tensor));
+  if (node.op_type == "Flatten") {
+    const auto rank = static_cast<std::int64_t>(tensor.view.rank());
+    std::int64_t axis = node.int_or("axis", 1);
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis > rank) return std::nullopt;
+    std::int64_t rows = 1;
+    for (std::int64_t i = 0; i < axis; ++i) {
+      rows *= static_cast<std::int64_t>(tensor.view.shape[static_cast<std::size_t>(i)]);
+    }
+    return reshaped(std::move(tensor), {rows, -1}, true);
+  }
+  if (node.op_type == "Reshape") {
+    if (const Attribute* shape = node.attribute("shape")) {  // opset below 5
+      return reshaped(std::move(tensor), shape->ints, false);
+    }
+    if (node.inputs.size() < 2) return std::nullopt;
+    const auto shape = constant_ints(model, node.inputs[1]);
+    if (!shape) return std::nullopt;
+    return reshaped(std::move(tensor), *shape, node.int_or("allowzero", 0) != 0);
+  }
+  return std::nullopt;
+}
+
+bool rearranges(const Node& node) {
+  constexpr std::string_view kNames[] = {"Identity",  "Cast",    "Transpose", "Squeeze",
+                                         "Unsqueeze", "Flatten", "Reshape"};
+  return node.domain.empty() && std::ranges::find(kNames, node.op_type) != std::end(kNames) &&
+         !node.inputs.empty();
+}
+
+}  // namespace
+
+std::optional<Constant> constant_value(const Model& model, std::string_view value) {
+  Constant constant;
+  std::optional<LoadedTensor> stored;
+  while (!stored) {
+    if (const TensorInfo* initializer = model.graph().initializer(value)) {
+      constant.initializer = initializer;
+      stored = load_if_numeric(model, *initializer);
+      if (!stored) return std::nullopt;
+      break;
+    }
+    const Node* node = model.graph().producer(value);
+    if (node == nullptr) return std::nullopt;
+    if (node->op_type == "Constant" && node->domain.empty()) {
+      constant.constant_node = node;
+      stored = load_constant_node(model, *node);
+      if (!stored) return std::nullopt;
+      break;
+    }
+    if (!rearranges(*node) || constant.chain.size() >= kLongestChain) return std::nullopt;
+    constant.chain.push_back(node);
+    value = node->inputs.front();
+  }
+  for (auto node = constant.chain.rbegin(); node != constant.chain.rend(); ++node) {
+    stored = apply(model, **node, std::move(*stored));
+    if (!stored) return std::nullopt;
+  }
+  constant.tensor = std::move(*stored);
+  return constant;
+}
+
+std::optional<std::vector<std::int64_t>> constant_ints(const Model& model, std::string_view value) {
+  const std::optional<Constant> constant = constant_value(model, value);
+  if (!constant) return std::nullopt;
+  const TensorView& view = constant->tensor.view;
+  if ((view.dtype != DType::i64 && view.dtype != DType::i32) || view.count() > 64) {
+    return std::nullopt;
+  }
+  std::vector<double> numbers(view.count());
+  decode(view.dtype, view.bytes, numbers);
+  std::vector<std::int64_t> ints;
+  for (const double number : numbers) {
+    ints.push_back(number > 9e15    ? INT64_MAX
+                   : number < -9e15 ? INT64_MIN
+                                    : static_cast<std::int64_t>(number));
+  }
+  return ints;
+}
+
+std::optional<std::vector<std::int64_t>> axes_of(const Model& model, const Node& node) {
+  if (const Attribute* axes = node.attribute("axes")) return axes->ints;
+  if (node.inputs.size() < 2 || node.inputs[1].empty()) return std::nullopt;
+  const auto axes = constant_ints(model, node.inputs[1]);
+  if (!axes) {
+    fail(ErrorCode::unfilterable, "{}: the axes of the {} are computed, wanted constants",
+         model.what(), node.describe());
+  }
+  return axes;
+}
+
+std::map<std::string, Readers, std::less<>> readers_of(const Graph& graph) {
+  std::map<std::string, Readers, std::less<>> readers;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (const std::string& input : node.inputs) {
+      if (!input.empty()) readers[input].nodes.push_back(i);
+    }
+    for (const std::string& name : node.outer_names) {
+      readers[name].nodes.push_back(i);
+      readers[name].subgraph = true;
+    }
+  }
+  for (const ValueInfo& output : graph.outputs) readers[output.name].graph_output = true;
+  return readers;
+}
+
+}  // namespace oubli::onnx

@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""Writes small ONNX classifiers with every form of last layer the tool must know, and some it must
+refuse.  make_models.py FOLDER: NAME.onnx for each, and manifest.json:
+{name: {"ok": bool, "reason": substring of the refusal, "classes": k, "nonlinear": bool, ...}}."""
+import json
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+K, P, D = 5, 8, 6  # classes, features, inputs
+NAMES = ["ant", "bee", "cat", "dog", "elk"]
+rng = np.random.default_rng(7)
+W = rng.standard_normal((K, P)).astype(np.float32)
+B = rng.standard_normal(K).astype(np.float32)
+W1 = rng.standard_normal((D, P)).astype(np.float32)
+B1 = rng.standard_normal(P).astype(np.float32)
+KERNEL = rng.standard_normal((P, 3, 3, 3)).astype(np.float32) / 3
+
+FLOAT = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+
+
+def bfloat16_bits(array):
+    bits = array.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def tensor(name, array, kind="f32", typed=False):
+    array = np.asarray(array)
+    if kind == "bf16":
+        bits = bfloat16_bits(array)
+        if typed:
+            return helper.make_tensor(name, TensorProto.BFLOAT16, array.shape, array.flatten().tolist())
+        result = TensorProto(name=name, data_type=TensorProto.BFLOAT16, dims=array.shape)
+        result.raw_data = bits.tobytes()
+        return result
+    array = array.astype({"f32": np.float32, "f64": np.float64, "f16": np.float16}[kind])
+    if typed:
+        return helper.make_tensor(name, FLOAT[kind], array.shape, array.flatten().tolist())
+    return numpy_helper.from_array(array, name)
+
+
+def ints(name, values):
+    return numpy_helper.from_array(np.asarray(values, np.int64), name)
+
+
+class Maker:
+    def __init__(self, folder):
+        self.folder, self.manifest = folder, {}
+
+    def add(self, name, nodes, initializers, outputs, *, inputs=None, ir=8, opset=13, kind="f32", ok=True, reason="",
+            value_info=(), metadata=None, nonlinear=False, image=False, external=False, classes=K, tied=False,
+            functions=(), domains=(), run=True, checker=True):
+        if inputs is None:
+            shape = ["n", 3, 4, 4] if image else ["n", D]
+            inputs = [helper.make_tensor_value_info("x", FLOAT[kind], shape)]
+        if ir < 4:
+            inputs = list(inputs) + [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in initializers]
+        graph = helper.make_graph(nodes, name, inputs, outputs, initializers, value_info=list(value_info))
+        imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in domains]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=ir, producer_name="make_models")
+        for key, value in (metadata or {}).items():
+            entry = model.metadata_props.add()
+            entry.key, entry.value = key, value
+        path = os.path.join(self.folder, name + ".onnx")
+        if external:
+            onnx.save_model(model, path, save_as_external_data=True, all_tensors_to_one_file=True,
+                            location=name + ".weights", size_threshold=0, convert_attribute=False)
+        else:
+            onnx.save_model(model, path)
+        self.manifest[name] = {"ok": ok, "reason": reason, "classes": classes, "nonlinear": nonlinear, "kind": kind,
+                               "image": image, "ir": ir, "external": external, "tied": tied, "run": run,
+                               "checker": checker and ir <= 8}
+
+
+def out(name="y", shape=("n", K), kind="f32"):
+    return helper.make_tensor_value_info(name, FLOAT[kind], list(shape))
+
+
+def body(kind="f32"):
+    """Features f [n, P] of x [n, D]."""
+    nodes = [helper.make_node("MatMul", ["x", "body.w"], ["h0"]), helper.make_node("Add", ["h0", "body.b"], ["h1"]),
+             helper.make_node("Relu", ["h1"], ["f"])]
+    return nodes, [tensor("body.w", W1, kind), tensor("body.b", B1, kind)]
+
+
+def image_body():
+    """A map m [n, P, 4, 4] of x [n, 3, 4, 4]."""
+    nodes = [helper.make_node("Conv", ["x", "body.k"], ["c0"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c0"], ["m"])]
+    return nodes, [tensor("body.k", KERNEL)]
+
+
+def make(folder):
+    m = Maker(folder)
+    nodes, inits = body()
+    imnodes, iminits = image_body()
+    node = helper.make_node
+
+    def mlp(name, head, weights, outputs=None, **more):
+        m.add(name, nodes + head, inits + weights, outputs or [out()], **more)
+
+    # --- the layer itself
+    mlp("gemm", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W), tensor("b", B)])
+    mlp("gemm_plain", [node("Gemm", ["f", "W", "b"], ["y"])], [tensor("W", W.T), tensor("b", B)])
+    mlp("gemm_alpha_beta", [node("Gemm", ["f", "W", "b"], ["y"], transB=1, alpha=0.5, beta=2.0)],
+        [tensor("W", W), tensor("b", B)])
+    mlp("gemm_no_bias", [node("Gemm", ["f", "W"], ["y"], transB=1)], [tensor("W", W)])
+    mlp("gemm_beta_zero", [node("Gemm", ["f", "W", "b"], ["y"], transB=1, beta=0.0)], [tensor("W", W), tensor("b", B)])
+    mlp("gemm_bias_row", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W), tensor("b", B[None])])
+    mlp("gemm_bias_scalar", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W), tensor("b", B[:1])])
+    mlp("gemm_trans_a", [node("Transpose", ["f"], ["ft"], perm=[1, 0]),
+                         node("Gemm", ["ft", "W", "b"], ["y"], transA=1, transB=1)], [tensor("W", W), tensor("b", B)])
+    mlp("matmul", [node("MatMul", ["f", "W"], ["y"])], [tensor("W", W.T)])
+    mlp("matmul_add", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
+        [tensor("W", W.T), tensor("b", B)], value_info=[out("z")])
+    mlp("add_matmul", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["b", "z"], ["y"])],
+        [tensor("W", W.T), tensor("b", B)])
+    mlp("matmul_add_row", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
+        [tensor("W", W.T), tensor("b", B[None])])
+    mlp("matmul_left", [node("Transpose", ["f"], ["ft"], perm=[1, 0]), node("MatMul", ["W", "ft"], ["z"]),
+                        node("Add", ["z", "b"], ["zb"]), node("Transpose", ["zb"], ["y"], perm=[1, 0])],
+        [tensor("W", W), tensor("b", B[:, None])])
+    # --- where the numbers are
+    mlp("typed_data", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W, typed=True), tensor("b", B, typed=True)])
+    mlp("constant_nodes", [node("Constant", [], ["W"], value=tensor("", W)), node("Constant", [], ["b"], value_floats=B.tolist()),
+                           node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [])
+    mlp("reshape_of_initializer", [node("Reshape", ["W_flat", "W_shape"], ["W"]), node("MatMul", ["f", "W"], ["z"]),
+                                   node("Add", ["z", "b"], ["y"])],
+        [tensor("W_flat", W.T.reshape(P, K, 1)), ints("W_shape", [P, K]), tensor("b", B)])
+    mlp("transpose_of_initializer", [node("Transpose", ["W0"], ["W"], perm=[1, 0]), node("MatMul", ["f", "W"], ["y"])],
+        [tensor("W0", W)])
+    mlp("identity_of_initializer", [node("Identity", ["W0"], ["W"]), node("Identity", ["b0"], ["b"]),
+                                    node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W0", W), tensor("b0", B)])
+    mlp("cast_of_initializer", [node("Cast", ["W0"], ["W"], to=TensorProto.FLOAT), node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
+        [tensor("W0", W, "f16"), tensor("b", B)])
+    mlp("external", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W), tensor("b", B)], external=True)
+    mlp("tied", [node("Gemm", ["f", "W", "b"], ["y"], transB=1), node("ReduceSum", ["W"], ["norm"], keepdims=0)],
+        [tensor("W", W), tensor("b", B)], [out(), out("norm", [])], tied=True)
+    mlp("tied_behind_transpose", [node("Transpose", ["W0"], ["W"], perm=[1, 0]), node("MatMul", ["f", "W"], ["y"]),
+                                  node("ReduceSum", ["W0"], ["norm"], keepdims=0)],
+        [tensor("W0", W)], [out(), out("norm", [])], tied=True)
+    mlp("unused_copy", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W), tensor("b", B), tensor("old_W", W, "f16")])
+    # --- number types
+    for kind in ("f64", "f16", "bf16"):
+        knodes, kinits = body(kind)
+        for typed in (False, True):
+            m.add(kind + ("_typed" if typed else ""), knodes + [node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
+                  kinits + [tensor("W", W, kind, typed), tensor("b", B, kind, typed)], [out(kind=kind)], kind=kind)
+    # --- convolutions
+    kernel = W.reshape(K, P, 1, 1)
+    pool_vi = [out("z", ["n", K, 4, 4])]
+    m.add("conv_pool", imnodes + [node("Conv", ["m", "W", "b"], ["z"]), node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["l"]),
+                                  node("Softmax", ["l"], ["y"], axis=1)],
+          iminits + [tensor("W", kernel), tensor("b", B)], [out()], image=True, value_info=pool_vi)
+    m.add("conv_reduce_mean", imnodes + [node("Conv", ["m", "W"], ["z"]), node("ReduceMean", ["z"], ["y"], axes=[2, 3], keepdims=0)],
+          iminits + [tensor("W", kernel)], [out()], image=True)
+    m.add("conv_on_one", imnodes + [node("GlobalAveragePool", ["m"], ["a"]), node("Conv", ["a", "W", "b"], ["z"]),
+                                    node("Squeeze", ["z", "axes"], ["y"])],
+          iminits + [tensor("W", kernel), tensor("b", B), ints("axes", [2, 3])], [out()], image=True)
+    # --- what follows
+    gemm = [node("Gemm", ["f", "W", "b"], ["l"], transB=1)]
+    wb = [tensor("W", W), tensor("b", B)]
+    mlp("softmax", gemm + [node("Softmax", ["l"], ["y"])], wb, value_info=[out("l")])
+    mlp("log_softmax", gemm + [node("LogSoftmax", ["l"], ["y"], axis=-1)], wb)
+    mlp("softmax_old", gemm + [node("Softmax", ["l"], ["y"])], wb, opset=11)
+    mlp("softmax_spelled_out", gemm + [node("ReduceMax", ["l"], ["mx"], axes=[1]), node("Sub", ["l", "mx"], ["s"]), node("Exp", ["s"], ["e"]),
+                                       node("ReduceSum", ["e", "axes"], ["sum"]), node("Div", ["e", "sum"], ["y"])],
+        wb + [ints("axes", [-1])], value_info=[out("s"), out("e"), out("mx", ["n", 1])])
+    mlp("temperature", gemm + [node("Div", ["l", "t"], ["s"]), node("Softmax", ["s"], ["y"])], wb + [tensor("t", 2.0)])
+    mlp("chain", gemm + [node("Identity", ["l"], ["a"]), node("Dropout", ["a"], ["d"]), node("Cast", ["d"], ["c"], to=TensorProto.DOUBLE),
+                         node("Flatten", ["c"], ["fl"]), node("Cast", ["fl"], ["y"], to=TensorProto.FLOAT)], wb)
+    mlp("reshape_count", gemm + [node("Reshape", ["l", "shape"], ["y"])], wb + [ints("shape", [-1, K])])
+    m.add("reshape_shared", nodes + gemm + [node("Reshape", ["l", "shape"], ["l3"]), node("Reshape", ["aux", "shape"], ["aux2"]),
+                                            node("Softmax", ["l3"], ["y"], axis=2)],
+          inits + wb + [ints("shape", [-1, 1, K]), tensor("aux", np.ones(K))], [out(shape=["n", 1, K]), out("aux2", [1, 1, K])])
+    mlp("unsqueeze", gemm + [node("Unsqueeze", ["l", "axes"], ["y"])], wb + [ints("axes", [1])], [out(shape=["n", 1, K])])
+    mlp("two_outputs", gemm + [node("Softmax", ["l"], ["y"])], wb, [out("l"), out()])
+    mlp("features_out", gemm + [node("Softmax", ["l"], ["y"])], wb, [out(), out("f", ["n", P])])
+    mlp("relu_after", gemm + [node("Relu", ["l"], ["y"])], wb, nonlinear=True)
+    mlp("sigmoid_after", gemm + [node("Sigmoid", ["l"], ["y"])], wb, nonlinear=True)
+    mlp("relu_softmax", gemm + [node("Relu", ["l"], ["r"]), node("Softmax", ["r"], ["y"])], wb, nonlinear=True)
+    labels = helper.make_tensor("labels", TensorProto.STRING, [K], [n.encode() for n in NAMES])
+    mlp("labels", gemm + [node("ArgMax", ["l"], ["i"], axis=1, keepdims=0), node("Gather", ["labels", "i"], ["label"]),
+                          node("Softmax", ["l"], ["y"])], wb + [labels],
+        [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out()])
+    mlp("top_k", gemm + [node("TopK", ["l", "k"], ["v", "i"])], wb + [ints("k", [3])],
+        [out("v", ["n", 3]), helper.make_tensor_value_info("i", TensorProto.INT64, ["n", 3])], nonlinear=True)
+    # --- names
+    mlp("names_json", gemm + [node("Softmax", ["l"], ["y"])], wb, metadata={"class_names": json.dumps(NAMES), "author": "somebody"})
+    mlp("names_python", gemm + [node("Softmax", ["l"], ["y"])], wb, metadata={"names": str(dict(enumerate(NAMES))), "stride": "32"})
+    mlp("names_config", gemm + [node("Softmax", ["l"], ["y"])], wb,
+        metadata={"config": json.dumps({"id2label": dict(enumerate(NAMES)), "label2id": {n: i for i, n in enumerate(NAMES)}})})
+    # --- inputs
+    m.add("batch_one", nodes + gemm + [node("Softmax", ["l"], ["y"])], inits + wb, [out(shape=[1, K])],
+          inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, D])])
+    for kind, number in (("u8", TensorProto.UINT8), ("i32", TensorProto.INT32), ("i8", TensorProto.INT8), ("f16_in", TensorProto.FLOAT16)):
+        m.add("input_" + kind, [node("Cast", ["x", ], ["xf"], to=TensorProto.FLOAT), node("MatMul", ["xf", "body.w"], ["h0"])] + nodes[1:] +
+              gemm + [node("Softmax", ["l"], ["y"])], inits + wb, [out()], inputs=[helper.make_tensor_value_info("x", number, ["n", D])])
+    # --- every IR version, with the opset of its time
+    for ir, opset in ((3, 8), (4, 9), (5, 10), (6, 11), (7, 12), (8, 17), (9, 19), (10, 21)):
+        mlp("ir%d" % ir, gemm + [node("Softmax", ["l"], ["y"], axis=1)], wb, ir=ir, opset=opset, value_info=[out("l")])
+    mlp("ir3_behind_transpose", [node("Transpose", ["W0"], ["W"], perm=[1, 0]), node("MatMul", ["f", "W"], ["y"])], [tensor("W0", W)], ir=3, opset=8)
+
+    # --- to be refused
+    def no(name, head, weights, reason, outputs=None, **more):
+        mlp(name, head, weights, outputs, ok=False, reason=reason, **more)
+
+    no("two_classes", [node("Gemm", ["f", "W", "b"], ["y"], transB=1)], [tensor("W", W[:2]), tensor("b", B[:2])], "at least three",
+       [out(shape=["n", 2])])
+    m.add("squeezenet", imnodes + [node("Conv", ["m", "W", "b"], ["z"]), node("Relu", ["z"], ["r"]), node("GlobalAveragePool", ["r"], ["g"]),
+                                   node("Flatten", ["g"], ["y"])], iminits + [tensor("W", kernel), tensor("b", B)], [out()], image=True,
+          ok=False, reason="non-linear step stands between the last layer and the pooling")
+    m.add("segmentation", imnodes + [node("Conv", ["m", "W", "b"], ["y"])], iminits + [tensor("W", kernel), tensor("b", B)],
+          [out(shape=["n", K, 4, 4])], image=True, ok=False, reason="per position")
+    m.add("conv_3x3", imnodes + [node("Conv", ["m", "W"], ["z"], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["y"])],
+          iminits + [tensor("W", np.tile(kernel, (1, 1, 3, 3)))], [out()], image=True, ok=False, reason="1x1")
+    scale = [tensor("s", 0.1), numpy_helper.from_array(np.int8(0), "zp")]
+    no("qdq", [node("DequantizeLinear", ["Wq", "s", "zp"], ["W"]), node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
+       [numpy_helper.from_array((W * 10).astype(np.int8), "Wq"), tensor("b", B)] + scale, "quantised")
+    no("qlinear", [node("QuantizeLinear", ["f", "s", "zp"], ["fq"]), node("QLinearMatMul", ["fq", "s", "zp", "Wq", "s", "zp", "s", "zp"], ["yq"]),
+                   node("DequantizeLinear", ["yq", "s", "zp"], ["y"])],
+       [numpy_helper.from_array((W.T * 10).astype(np.int8), "Wq")] + scale, "quantised")
+    no("two_heads", [node("Gemm", ["f", "W", "b"], ["y"], transB=1), node("Gemm", ["f", "V"], ["boxes"], transB=1)],
+       wb + [tensor("V", W[:4])], "several last layers", [out(), out("boxes", ["n", 4])])
+    no("batch_norm_after", gemm + [node("BatchNormalization", ["l", "b", "b", "b", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "normalisation")
+    no("per_class_scale", gemm + [node("Mul", ["l", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "one by one")
+    no("slice_after", gemm + [node("Slice", ["l", "from", "to", "ax"], ["y"])], wb + [ints("from", [0]), ints("to", [3]), ints("ax", [1])],
+       "several parts", [out(shape=["n", 3])])
+    no("top_all", gemm + [node("TopK", ["l", "k"], ["v", "i"])], wb + [ints("k", [K])], "TopK", [out("v")])
+    branch = lambda op: helper.make_graph([node(op, ["l"], [op])], op, [], [out(op)])
+    no("control_flow", gemm + [node("ReduceMax", ["l"], ["mx"], keepdims=0), node("Greater", ["mx", "zero"], ["cond"]),
+                               node("If", ["cond"], ["y"], then_branch=branch("Relu"), else_branch=branch("Sigmoid"))],
+       wb + [tensor("zero", 0.0)], "control flow")
+    ml = "ai.onnx.ml"
+    m.add("linear_classifier", [node("LinearClassifier", ["x"], ["label", "p"], domain=ml, coefficients=W[:, :D].flatten().tolist(),
+                                     intercepts=B.tolist(), classlabels_strings=NAMES, multi_class=0, post_transform="SOFTMAX"),
+                                node("ZipMap", ["p"], ["map"], domain=ml, classlabels_strings=NAMES)], [],
+          [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out("map")], ok=False, reason="scikit-learn", domains=[ml], checker=False)
+    m.add("trees", [node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain=ml)], [], [out("p")], ok=False, reason="tree", domains=[ml], checker=False)
+    no("computed_weights", [node("Relu", ["W"], ["W2"]), node("Gemm", ["f", "W2", "b"], ["y"], transB=1)], wb, "computed")
+    json.dump(m.manifest, open(os.path.join(folder, "manifest.json"), "w"), indent=1)
+
+
+if __name__ == "__main__":
+    os.makedirs(sys.argv[1], exist_ok=True)
+    make(sys.argv[1])

@@ -1,0 +1,267 @@
+// oneDNN 2.6. Its 3.x removes the `desc` structures used here; nothing outside this file knows
+// them.
+#include "oubli/nn/convolution.h"
+
+#include <dlfcn.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <unordered_map>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "oubli/base/error.h"
+#include "oubli/nn/buffer.h"
+
+namespace oubli {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+constexpr auto kFloat = memory::data_type::f32;
+// Flush to zero, denormals are zero.
+constexpr unsigned kFlushBits = 0x8040;
+
+// The OpenMP runtime that oneDNN itself uses, if it uses one. Its thread count is per thread of
+// ours.
+struct OpenMp {
+  int (*get)() = nullptr;
+  void (*set)(int) = nullptr;
+  OpenMp() {
+    get = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    set = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  }
+};
+
+const OpenMp& open_mp() {
+  static const OpenMp functions;
+  return functions;
+}
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::dim dim(std::size_t size) { return static_cast<memory::dim>(size); }
+
+// A primitive with its arguments; the memory handles are set before each execution.
+class Step {
+ public:
+  Step() = default;
+  Step(const dnnl::primitive& primitive, const std::string& kernel)
+      : primitive_(primitive), kernel_(kernel) {}
+
+  void argument(int name, const memory::desc& layout) {
+    arguments_.emplace(name, memory(layout, cpu(), nullptr));
+  }
+  void set(int name, const float* data) {
+    // oneDNN's handles are not const; sources are only read
+    arguments_.at(name).set_data_handle(const_cast<float*>(data));
+  }
+  void scratchpad(const memory::desc& layout) {
+    scratch_ = Buffer(layout.get_size() / sizeof(float) + 1);
+    argument(DNNL_ARG_SCRATCHPAD, layout);
+    set(DNNL_ARG_SCRATCHPAD, scratch_.data());
+  }
+  void run(dnnl::stream& stream) { primitive_.execute(stream, arguments_); }
+  [[nodiscard]] const std::string& kernel() const { return kernel_; }
+
+ private:
+  dnnl::primitive primitive_;
+  std::unordered_map<int, memory> arguments_;
+  std::string kernel_;
+  Buffer scratch_;
+};
+
+}  // namespace
+
+SingleThread::SingleThread() {
+  if (open_mp().get != nullptr && open_mp().set != nullptr) {
+    threads_ = open_mp().get();
+    open_mp().set(1);
+  }
+#if defined(__SSE__)
+  control_ = _mm_getcsr();
+  _mm_setcsr(control_ | kFlushBits);
+#endif
+}
+
+SingleThread::~SingleThread() {
+  if (threads_ > 0) open_mp().set(threads_);
+#if defined(__SSE__)
+  _mm_setcsr(control_);
+#endif
+}
+
+void multiply(const Product& p, const float* a, const float* b, float* c) {
+  const auto status =
+      dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', dim(p.m), dim(p.n), dim(p.k),
+                 1.0F, a, dim(p.lda), b, dim(p.ldb), p.beta, c, dim(p.ldc));
+  if (status != dnnl_success)
+    fail(ErrorCode::bug, "oneDNN: sgemm failed with status {}", int{status});
+}
+
+struct Convolution::State {
+  dnnl::stream stream{cpu()};
+  memory::desc plain;
+  memory::desc home;
+  memory::desc forward_layout;
+  memory::desc input_layout;     // of the weights, for backward_input
+  memory::desc gradient_layout;  // of the weights' gradient
+  Step forward;
+  std::optional<Step> backward_input;
+  std::optional<Step> backward_weights;
+  Buffer forward_weights;  // copies in the layouts above, where they differ from home
+  Buffer input_weights;
+  Buffer gradient;
+  bool bias = false;
+
+  void reorder(const memory::desc& from, const float* source, const memory::desc& to,
+               float* target) {
+    memory source_memory(from, cpu(), const_cast<float*>(source));
+    memory target_memory(to, cpu(), target);
+    dnnl::reorder(source_memory, target_memory).execute(stream, source_memory, target_memory);
+  }
+};
+
+Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, Use use,
+                         const Convolution* like)
+    : state_(std::make_unique<State>()) {
+  using namespace dnnl;
+  State& s = *state_;
+  s.bias = op.bias != kNone;
+  const memory::desc source({dim(batch), dim(in.channels), dim(in.height), dim(in.width)}, kFloat,
+                            Tag::nhwc);
+  const memory::desc target({dim(batch), dim(out.channels), dim(out.height), dim(out.width)},
+                            kFloat, Tag::nhwc);
+  const memory::dims weight_dims = {dim(out.channels), dim(in.channels), dim(op.kernel),
+                                    dim(op.kernel)};
+  const memory::desc any(weight_dims, kFloat, Tag::any);
+  const memory::desc bias =
+      s.bias ? memory::desc({dim(out.channels)}, kFloat, Tag::x) : memory::desc();
+  const memory::dims strides = {dim(op.stride), dim(op.stride)};
+  const memory::dims before = {dim(op.pad_top), dim(op.pad_left)};
+  const memory::dims after = {dim(op.pad_bottom), dim(op.pad_right)};
+  // Winograd loses in training on layers this thin: see HACKING.md
+  constexpr auto kAlgorithm = algorithm::convolution_direct;
+  s.plain = memory::desc(weight_dims, kFloat, Tag::oihw);
+
+  primitive_attr attributes;
+  attributes.set_scratchpad_mode(scratchpad_mode::user);
+  primitive_attr forward_attributes;  // not a copy: copies share their contents
+  forward_attributes.set_scratchpad_mode(scratchpad_mode::user);
+  if (op.relu) {
+    post_ops relu;
+    relu.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
+    forward_attributes.set_post_ops(relu);
+  }
+  const auto kind = use.weight_gradient || use.input_gradient ? prop_kind::forward_training
+                                                              : prop_kind::forward_inference;
+  const convolution_forward::primitive_desc forward(
+      {kind, kAlgorithm, source, any, bias, target, strides, before, after}, forward_attributes,
+      cpu());
+  s.forward_layout = forward.weights_desc();
+  s.forward = Step(convolution_forward(forward), forward.impl_info_str());
+  s.forward.argument(DNNL_ARG_SRC, source);
+  s.forward.argument(DNNL_ARG_WEIGHTS, s.forward_layout);
+  if (s.bias) s.forward.argument(DNNL_ARG_BIAS, bias);
+  s.forward.argument(DNNL_ARG_DST, target);
+  s.forward.scratchpad(forward.scratchpad_desc());
+
+  s.home = like != nullptr ? like->state_->home : s.forward_layout;
+  if (use.weight_gradient) {
+    const auto make = [&](const memory::desc& layout) {
+      return convolution_backward_weights::primitive_desc(
+          {kAlgorithm, source, layout, bias, target, strides, before, after}, attributes, cpu(),
+          forward);
+    };
+    convolution_backward_weights::primitive_desc backward = make(any);
+    if (like == nullptr) s.home = backward.diff_weights_desc();
+    s.gradient_layout = backward.diff_weights_desc();
+    s.backward_weights = Step(convolution_backward_weights(backward), backward.impl_info_str());
+    s.backward_weights->argument(DNNL_ARG_SRC, source);
+    s.backward_weights->argument(DNNL_ARG_DIFF_DST, target);
+    s.backward_weights->argument(DNNL_ARG_DIFF_WEIGHTS, s.gradient_layout);
+    if (s.bias) s.backward_weights->argument(DNNL_ARG_DIFF_BIAS, bias);
+    s.backward_weights->scratchpad(backward.scratchpad_desc());
+    if (s.gradient_layout != s.home)
+      s.gradient = Buffer(s.gradient_layout.get_size() / sizeof(float));
+  }
+  if (use.input_gradient) {
+    const convolution_backward_data::primitive_desc backward(
+        {kAlgorithm, source, any, target, strides, before, after}, attributes, cpu(), forward);
+    s.input_layout = backward.weights_desc();
+    s.backward_input = Step(convolution_backward_data(backward), backward.impl_info_str());
+    s.backward_input->argument(DNNL_ARG_DIFF_DST, target);
+    s.backward_input->argument(DNNL_ARG_WEIGHTS, s.input_layout);
+    s.backward_input->argument(DNNL_ARG_DIFF_SRC, source);
+    s.backward_input->scratchpad(backward.scratchpad_desc());
+    if (s.input_layout != s.home)
+      s.input_weights = Buffer(s.input_layout.get_size() / sizeof(float));
+  }
+  if (s.forward_layout != s.home)
+    s.forward_weights = Buffer(s.forward_layout.get_size() / sizeof(float));
+}
+
+Convolution::~Convolution() = default;
+Convolution::Convolution(Convolution&&) noexcept = default;
+
+std::size_t Convolution::home_size() const { return state_->home.get_size() / sizeof(float); }
+
+void Convolution::import_weights(std::span<const float> plain, float* home) const {
+  state_->reorder(state_->plain, plain.data(), state_->home, home);
+}
+
+void Convolution::export_weights(const float* home, std::span<float> plain) const {
+  state_->reorder(state_->home, home, state_->plain, plain.data());
+}
+
+void Convolution::prepare(const float* home) {
+  State& s = *state_;
+  if (s.forward_layout != s.home)
+    s.reorder(s.home, home, s.forward_layout, s.forward_weights.data());
+  if (s.backward_input && s.input_layout != s.home)
+    s.reorder(s.home, home, s.input_layout, s.input_weights.data());
+}
+
+void Convolution::forward(const float* input, const float* home, const float* bias, float* output) {
+  State& s = *state_;
+  s.forward.set(DNNL_ARG_SRC, input);
+  s.forward.set(DNNL_ARG_WEIGHTS, s.forward_layout == s.home ? home : s.forward_weights.data());
+  if (s.bias) s.forward.set(DNNL_ARG_BIAS, bias);
+  s.forward.set(DNNL_ARG_DST, output);
+  s.forward.run(s.stream);
+}
+
+void Convolution::backward_input(const float* output_gradient, const float* home,
+                                 float* input_gradient) {
+  State& s = *state_;
+  s.backward_input->set(DNNL_ARG_DIFF_DST, output_gradient);
+  s.backward_input->set(DNNL_ARG_WEIGHTS, s.input_layout == s.home ? home : s.input_weights.data());
+  s.backward_input->set(DNNL_ARG_DIFF_SRC, input_gradient);
+  s.backward_input->run(s.stream);
+}
+
+void Convolution::backward_weights(const float* input, const float* output_gradient,
+                                   float* home_gradient, float* bias_gradient) {
+  State& s = *state_;
+  const bool direct = s.gradient_layout == s.home;
+  s.backward_weights->set(DNNL_ARG_SRC, input);
+  s.backward_weights->set(DNNL_ARG_DIFF_DST, output_gradient);
+  s.backward_weights->set(DNNL_ARG_DIFF_WEIGHTS, direct ? home_gradient : s.gradient.data());
+  if (s.bias) s.backward_weights->set(DNNL_ARG_DIFF_BIAS, bias_gradient);
+  s.backward_weights->run(s.stream);
+  if (!direct) s.reorder(s.gradient_layout, s.gradient.data(), s.home, home_gradient);
+}
+
+std::vector<std::string> Convolution::kernels() const {
+  std::vector<std::string> names = {state_->forward.kernel()};
+  if (state_->backward_weights) names.push_back(state_->backward_weights->kernel());
+  if (state_->backward_input) names.push_back(state_->backward_input->kernel());
+  return names;
+}
+
+}  // namespace oubli

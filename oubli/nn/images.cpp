@@ -1,0 +1,39 @@
+#include "oubli/nn/images.h"
+
+#include <algorithm>
+
+namespace oubli {
+
+void to_channels_last(Shape shape, std::span<const std::uint8_t> image, float* target) {
+  constexpr float kScale = 1.0F / 255.0F;
+  const std::size_t pixels = shape.pixels();
+  if (shape.channels == 1) {
+    for (std::size_t p = 0; p < pixels; ++p) target[p] = static_cast<float>(image[p]) * kScale;
+    return;
+  }
+  for (std::size_t c = 0; c < shape.channels; ++c) {
+    const std::uint8_t* plane = image.data() + c * pixels;
+    for (std::size_t p = 0; p < pixels; ++p)
+      target[p * shape.channels + c] = static_cast<float>(plane[p]) * kScale;
+  }
+}
+
+void to_channels_last(Shape shape, std::span<const float> image, float* target) {
+  for (std::size_t c = 0; c < shape.channels; ++c)
+    for (std::size_t p = 0; p < shape.pixels(); ++p)
+      target[p * shape.channels + c] = image[c * shape.pixels() + p];
+}
+
+void to_channels_first(Shape shape, std::size_t count, const float* images, float* target) {
+  if (shape.channels == 1 || shape.pixels() == 1) {
+    std::copy_n(images, count * shape.size(), target);
+    return;
+  }
+  for (std::size_t n = 0; n < count; ++n)
+    for (std::size_t c = 0; c < shape.channels; ++c)
+      for (std::size_t p = 0; p < shape.pixels(); ++p)
+        target[n * shape.size() + c * shape.pixels() + p] =
+            images[n * shape.size() + p * shape.channels + c];
+}
+
+}  // namespace oubli

@@ -118,7 +118,8 @@ Series series_of(const std::string& method) {
 std::string svg(const DotChart& chart) {
   Canvas canvas(kWidth);
   const Scale scale{chart.low, chart.high, kMargin + 4, kWidth - kValueRoom - 8};
-  canvas.text(kMargin, 18, chart.title, "title");
+  // Titles are set at 14 pixels in bold.
+  canvas.text_within(kMargin, 18, (kWidth - 2 * kMargin) * 12 / 15, chart.title, "title");
   std::vector<LegendEntry> legend;
   for (const Series& series : chart.series) legend.push_back({series.name, series.style});
   if (!chart.floor_name.empty()) legend.push_back({chart.floor_name, -1});
@@ -178,7 +179,8 @@ std::string svg(const BarChart& chart) {
   for (const auto& row : chart.rows) widest = std::max(widest, text_width(row.label));
   const double room = std::clamp(widest, 24.0, 110.0);
   const Scale scale{0, chart.high, kMargin + room + 6, kWidth - kMargin - 8};
-  canvas.text(kMargin, 18, chart.title, "title");
+  // Titles are set at 14 pixels in bold.
+  canvas.text_within(kMargin, 18, (kWidth - 2 * kMargin) * 12 / 15, chart.title, "title");
   const double top = draw_legend(
       canvas, {{chart.series.name, chart.series.style}, {chart.reference_name, -2}}, 40);
   const double bottom = top + 6 + kRow * static_cast<double>(chart.rows.size());

@@ -35,9 +35,13 @@ std::string figure(const std::string& picture, const Table& numbers) {
   return "<figure>" + picture + html_details(kNumbers, numbers) + "</figure>\n";
 }
 
+// Long tables are closed until asked for.
 std::string named_table(const NamedTable& named) {
+  constexpr std::size_t kLong = 12;
+  const std::size_t rows = named.table.rows.size();
   return fmt::format("<h3>{}</h3>\n{}{}", escape(named.title), paragraph(named.note, "note"),
-                     html(named.table));
+                     rows > kLong ? html_details(fmt::format("Table of {} rows", rows), named.table)
+                                  : html(named.table));
 }
 
 std::string list(const std::vector<std::string>& items) {
@@ -285,6 +289,8 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
          ks;
   sections.add("ks" + suffix, titled("Distance by direction"), ks);
   std::string tables;
+  for (const DotChart& picture : audit.charts)
+    tables += "<div class=\"panels\">" + figure(svg(picture), table(picture)) + "</div>\n";
   for (const NamedTable& named : audit.tables) tables += named_table(named);
   sections.add("tables" + suffix, titled("Class by class, accuracy and labels"), tables);
 }
@@ -300,10 +306,11 @@ std::string receipt_section(const Receipt& receipt) {
 
 std::string inversion_section(const Inversion& inversion) {
   std::string out = paragraph(inversion.caption);
-  if (!inversion.png.empty())
+  for (const Picture& sheet : inversion.sheets)
     out += fmt::format(
-        "<figure><img class=\"sheet\" alt=\"{}\" src=\"data:image/png;base64,{}\"></figure>\n",
-        escape(inversion.description), base64(inversion.png));
+        "<figure><img class=\"sheet\" alt=\"{}\" src=\"data:image/png;base64,{}\">"
+        "<figcaption>{}</figcaption></figure>\n",
+        escape(sheet.description), base64(sheet.png), escape(sheet.title));
   for (const NamedTable& named : inversion.tables) out += named_table(named);
   return out;
 }

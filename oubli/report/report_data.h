@@ -58,6 +58,7 @@ struct Audit {
   std::vector<KsDistance> ks;
   std::vector<Destinations> destinations;
   std::vector<NamedTable> tables;  // per class, accuracy and loss, labels changed, probe
+  std::vector<DotChart> charts;    // further pictures
 };
 
 // The check of a single deletion: how well an input of the forgotten class is recognised.
@@ -78,10 +79,15 @@ struct Receipt {
   std::string raw_name;               // the receipt's file name
 };
 
+struct Picture {
+  std::string title;
+  std::string description;  // the text alternative: what rows and columns are
+  std::string png;          // the file's bytes
+};
+
 struct Inversion {
-  std::string png;          // the sheet's bytes
-  std::string description;  // rows and columns of the sheet: its text alternative
   std::string caption;
+  std::vector<Picture> sheets;
   std::vector<NamedTable> tables;
 };
 

@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/base/progress.h"
+#include "oubli/cli/commands.h"
+#include "oubli/report/page.h"
+#include "oubli/report/read_report.h"
+
+namespace oubli::cli {
+namespace {
+
+struct Options {
+  std::vector<std::filesystem::path> inputs;
+  std::filesystem::path output = "report.html";
+  std::string method;
+  std::string title;
+  bool force = false;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  if (!options.force && std::filesystem::exists(options.output))
+    fail(ErrorCode::usage, "{}: exists; give --force to replace it", options.output.string());
+  report::ReportData data = report::read_report(options.inputs);
+  data.method = options.method;
+  if (!options.title.empty()) data.title = options.title;
+  write_file(options.output, report::page(data), options.force);
+  const std::filesystem::path where = std::filesystem::absolute(options.output);
+  say(fmt::format("report: file://{}", where.string()));
+  if (options.json) fmt::print("{}\n", nlohmann::json{{"report", where.string()}}.dump());
+}
+
+}  // namespace
+
+void add_report(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "report", "Draw what a run, an audit or a deletion gave as one self-contained HTML page");
+  command
+      ->add_option(
+          "INPUT", options->inputs,
+          "Run folders, results.json, audits (oubli audit --json), receipts, inversion.json")
+      ->required()
+      ->check(CLI::ExistingPath);
+  command->add_option("-o,--output", options->output, "The page")->capture_default_str();
+  command->add_option("--method", options->method,
+                      "The method judged at the top (default: normalization)");
+  command->add_option("--title", options->title, "Title of the page");
+  command->add_flag("--force", options->force, "Replace the page if it exists");
+  command->add_flag("--json", options->json, "Say where the page is as JSON on stdout");
+  command->footer(
+      "Examples:\n"
+      "  oubli report runs/mnist -o report.html\n"
+      "  oubli report new.receipt.json -o report.html\n"
+      "  oubli audit ... --json > audit.json; oubli report audit.json new.receipt.json -o "
+      "report.html");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

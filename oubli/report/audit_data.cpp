@@ -1,0 +1,250 @@
+#include "oubli/report/audit_data.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "oubli/base/error.h"
+#include "oubli/report/json_fields.h"
+#include "oubli/report/read_report.h"
+
+namespace oubli::report {
+namespace {
+
+using nlohmann::json;
+
+// The entry of `entries` for an observer; null if there is none.
+const json* of_observer(const json& entries, const std::string& observer) {
+  for (const json& entry : entries)
+    if (text(entry, "observer") == observer) return &entry;
+  return nullptr;
+}
+
+Measured advantage(const json* leak, const std::string& attack) {
+  if (leak != nullptr)
+    for (const json& entry : list(*leak, "attacks"))
+      if (text(entry, "attack") == attack) return figure(entry, "advantage");
+  return {};
+}
+
+// The names in files are those of name_of(Attack); sentences and charts want words.
+std::string attack_title(const std::string& name) {
+  static const std::map<std::string, std::string> kTitles{
+      {"nearest-neighbours", "5 nearest neighbours"},
+      {"forest", "random forest (10 trees)"},
+      {"adaboost", "AdaBoost"},
+      {"logistic", "logistic regression"},
+      {"strong-forest", "random forest (100 deep trees)"}};
+  const auto found = kTitles.find(name);
+  return found == kTitles.end() ? name : found->second;
+}
+
+const json* leaks_of(const json* audit, const char* group) {
+  if (audit == nullptr) return nullptr;
+  const json* leaks = find(*audit, "leaks");
+  return leaks == nullptr ? nullptr : find(*leaks, group);
+}
+
+// The floor's figures for `group`: those of the floor's own audit, or those inside `audit`.
+const json* floor_of(const json& audit, const json* floor, const char* group) {
+  if (floor != nullptr) return leaks_of(floor, group);
+  const json* own = find(audit, "floor");
+  return own == nullptr ? nullptr : find(*own, group);
+}
+
+void add_leaks(Audit& out, const std::string& method, const json& audit, const json* floor) {
+  const json* forgotten = leaks_of(&audit, "forgotten");
+  if (forgotten == nullptr) return;
+  const json* retained = leaks_of(&audit, "retained");
+  const json* floor_forgotten = floor_of(audit, floor, "forgotten");
+  const json* floor_retained = floor_of(audit, floor, "retained");
+  for (const json& leak : *forgotten) {
+    const std::string observer = text(leak, "observer");
+    const auto same = [&](const json* entries) {
+      return entries == nullptr ? nullptr : of_observer(*entries, observer);
+    };
+    for (const json& entry : list(leak, "attacks")) {
+      const std::string attack = text(entry, "attack");
+      out.leaks.push_back({.method = method,
+                           .observer = observer,
+                           .attack = attack_title(attack),
+                           .forgotten = figure(entry, "advantage"),
+                           .forgotten_floor = advantage(same(floor_forgotten), attack),
+                           .retained = advantage(same(retained), attack),
+                           .retained_floor = advantage(same(floor_retained), attack)});
+    }
+    const auto add_ks = [&](const json* entry, const json* at_floor, bool is_forgotten) {
+      if (entry == nullptr) return;
+      KsDistance ks{.method = method,
+                    .observer = observer,
+                    .random = figure(*entry, "ks"),
+                    .ones = figure(*entry, "ks_ones"),
+                    .random_floor = at_floor == nullptr ? Measured{} : figure(*at_floor, "ks"),
+                    .ones_floor = at_floor == nullptr ? Measured{} : figure(*at_floor, "ks_ones"),
+                    .forgotten = is_forgotten};
+      if (ks.random.value) out.ks.push_back(std::move(ks));
+    };
+    add_ks(&leak, same(floor_forgotten), true);
+    add_ks(same(retained), same(floor_retained), false);
+  }
+}
+
+void add_destinations(Audit& out, const std::string& method, const json& audit,
+                      bool with_retrained) {
+  std::set<std::size_t> forgotten;
+  for (const json& label : list(audit, "forgotten")) forgotten.insert(label.get<std::size_t>());
+  for (const json& entry : list(audit, "misclassification")) {
+    const std::string population = text(entry, "population");
+    if (population != "seen" && !(with_retrained && population == "unseen")) continue;
+    Destinations d;
+    d.method = population == "seen" ? method : "retrained";
+    d.forgotten_class = class_name(audit, entry.at("label").get<std::size_t>());
+    for (std::size_t label = 0; d.shares.size() < entry.at("shares").size(); ++label) {
+      if (forgotten.contains(label)) continue;
+      d.classes.push_back(class_name(audit, label));
+      d.shares.push_back(mean_std(entry.at("shares")[d.shares.size()]));
+    }
+    out.destinations.push_back(std::move(d));
+  }
+}
+
+NamedTable quality_table(const std::vector<AuditedMethod>& methods) {
+  NamedTable out{"Accuracy and loss on retained classes", "Mean ± standard deviation over models.",
+                 Table{{{"models"}, {"accuracy %", true}, {"loss", true}}, {}}};
+  const auto add = [&](const json& audit, const char* population, const std::string& name) {
+    for (const json& entry : list(audit, "quality")) {
+      if (text(entry, "population") != population) continue;
+      if (find(entry, "accuracy") == nullptr && !text(entry, "reason").empty())
+        out.table.rows.push_back({name, text(entry, "reason"), ""});
+      else
+        out.table.rows.push_back(
+            {name, plus_minus(entry, "accuracy", 100, 2), plus_minus(entry, "loss", 1, 3)});
+    }
+  };
+  if (methods.empty()) return out;
+  add(*methods.front().second, "before", "before unlearning");
+  add(*methods.front().second, "unseen", "retrained");
+  for (const auto& [name, audit] : methods) add(*audit, "seen", name);
+  return out;
+}
+
+NamedTable flip_table(const std::vector<AuditedMethod>& methods) {
+  NamedTable out{"Labels changed against naive deletion, in percent",
+                 "Normalization changes none: it moves all logits of an input by the same amount.",
+                 Table{{{"method"},
+                        {"all inputs", true},
+                        {"forgotten class", true},
+                        {"retained, correctly predicted", true}},
+                       {}}};
+  for (const auto& [name, audit] : methods) {
+    const json* flips = find(*audit, "flips");
+    if (flips == nullptr || find(*flips, "all") == nullptr) continue;
+    out.table.rows.push_back({name, plus_minus(*flips, "all", 100, 2),
+                              plus_minus(*flips, "forgotten", 100, 2),
+                              plus_minus(*flips, "correct", 100, 2)});
+  }
+  return out;
+}
+
+// Per class and observer, the strongest attack's advantage under each method.
+NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* floor) {
+  NamedTable out{"Strongest attack, class by class",
+                 "Advantage with its 95 % interval: 0 is guessing, 1 is certain.",
+                 Table{{{"class"}, {"observer"}}, {}}};
+  for (const auto& [name, audit] : methods) out.table.columns.push_back({name, true});
+  const json* floor_classes = nullptr;
+  if (!methods.empty()) floor_classes = floor_of(*methods.front().second, floor, "classes");
+  if (floor_classes != nullptr) out.table.columns.push_back({"floor", true});
+  if (methods.empty()) return out;
+  const json* classes = leaks_of(methods.front().second, "classes");
+  if (classes == nullptr) return out;
+
+  const auto strongest = [](const json* entries, std::size_t label, const std::string& observer) {
+    Measured best;
+    if (entries == nullptr) return best;
+    for (const json& entry : *entries) {
+      if (entry.at("label").get<std::size_t>() != label) continue;
+      const json* leak = of_observer(list(entry, "observers"), observer);
+      if (leak == nullptr) continue;
+      for (const json& attack : list(*leak, "attacks"))
+        if (Measured m = figure(attack, "advantage");
+            m.value && (!best.value || *m.value > *best.value))
+          best = std::move(m);
+    }
+    return best;
+  };
+  for (const json& entry : *classes) {
+    const auto label = entry.at("label").get<std::size_t>();
+    for (const json& leak : list(entry, "observers")) {
+      const std::string observer = text(leak, "observer");
+      std::string name = class_name(*methods.front().second, label);
+      if (entry.value("forgotten", false)) name += " (forgotten)";
+      std::vector<std::string> cells{std::move(name), observer};
+      for (const auto& [method, audit] : methods)
+        cells.push_back(to_text(strongest(leaks_of(audit, "classes"), label, observer)));
+      if (floor_classes != nullptr)
+        cells.push_back(to_text(strongest(floor_classes, label, observer)));
+      out.table.rows.push_back(std::move(cells));
+    }
+  }
+  return out;
+}
+
+NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
+  NamedTable out{
+      "Linear probe on the features", "",
+      Table{{{"class"}, {"models that saw it: AUC", true}, {"retrained: AUC", true}}, {}}};
+  if (methods.empty()) return out;
+  const json& audit = *methods.front().second;  // features are the same for every method
+  for (const json& probe : list(audit, "probes")) {
+    if (out.note.empty()) out.note = text(probe, "sentence");
+    const auto cell = [&](const char* key) {
+      return find(probe, key) != nullptr ? plus_minus(probe, key, 1, 3) : text(probe, "reason");
+    };
+    out.table.rows.push_back(
+        {class_name(audit, probe.at("label").get<std::size_t>()), cell("seen"), cell("unseen")});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string class_name(const json& document, std::size_t label) {
+  const json& names = list(document, "class_names");
+  if (label < names.size()) return names[label].get<std::string>();
+  return fmt::format("class {}", label);
+}
+
+Audit audit_data(const std::vector<AuditedMethod>& methods, const json* floor) {
+  Audit out;
+  bool first = true;
+  for (const auto& [name, audit] : methods) {
+    if (first)
+      for (const json& label : list(*audit, "forgotten"))
+        out.forgotten.push_back(class_name(*audit, label.get<std::size_t>()));
+    add_leaks(out, name, *audit, floor);
+    add_destinations(out, name, *audit, first);
+    first = false;
+  }
+  for (NamedTable& named : std::vector{class_table(methods, floor), quality_table(methods),
+                                       flip_table(methods), probe_table(methods)})
+    if (!named.table.rows.empty()) out.tables.push_back(std::move(named));
+  return out;
+}
+
+void add_audit(ReportData& data, const json& document) {
+  Audit audit = audit_data({{"audited models", &document}}, nullptr);
+  audit.title = "audit";
+  audit.note = fmt::format("{} audited and {} retrained models, {} samples.",
+                           document.value("models_seen", 0), document.value("models_unseen", 0),
+                           document.value("samples", 0));
+  if (const std::string reason = text(document, "floor_reason"); !reason.empty())
+    data.not_tested.push_back("The floor, retrained against retrained models: " + reason);
+  if (data.title.empty())
+    data.title =
+        "Audit: forgetting " + (audit.forgotten.empty() ? "a class" : audit.forgotten.front());
+  data.audits.push_back(std::move(audit));
+}
+
+}  // namespace oubli::report

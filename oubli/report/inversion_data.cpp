@@ -1,0 +1,41 @@
+// What the page shows of an inversion.json (oubli/inversion/study.h).
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/report/json_fields.h"
+#include "oubli/report/read_report.h"
+
+namespace oubli::report {
+
+using nlohmann::json;
+
+void add_inversion(ReportData& data, const json& document, const std::filesystem::path& folder) {
+  Inversion out;
+  out.caption = text(document, "caption");
+  for (const json& sheet : list(document, "sheets")) {
+    const std::filesystem::path name = text(sheet, "file");
+    // A name, not a path: the document must not make us embed other files.
+    if (name.empty() || name != name.filename() || name == ".." || name == ".")
+      fail(ErrorCode::bad_input, "{}: picture '{}' is not the name of a file beside it",
+           (folder / "inversion.json").string(), name.string());
+    out.sheets.push_back(
+        {text(sheet, "title"), text(sheet, "description"), read_text_file(folder / name)});
+  }
+  for (const json& source : list(document, "tables")) {
+    NamedTable named{text(source, "title"), text(source, "note"), {}};
+    for (const json& column : list(source, "columns"))
+      named.table.columns.push_back({text(column, "title"), column.value("number", false)});
+    for (const json& row : list(source, "rows")) {
+      named.table.rows.push_back(row.get<std::vector<std::string>>());
+      if (named.table.rows.back().size() != named.table.columns.size())
+        fail(ErrorCode::bad_input, "inversion.json: a row of '{}' has {} cells, not {}",
+             named.title, named.table.rows.back().size(), named.table.columns.size());
+    }
+    out.tables.push_back(std::move(named));
+  }
+  if (data.title.empty()) data.title = "Model inversion: " + text(document, "data_set");
+  data.inversion = std::move(out);
+}
+
+}  // namespace oubli::report

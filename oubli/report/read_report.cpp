@@ -1,0 +1,99 @@
+#include "oubli/report/read_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/digest.h"
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/base/version.h"
+
+namespace oubli::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kNewestVersion = 1;  // of every format below
+
+void add_document(ReportData& data, const json& document, const fs::path& path) {
+  const std::string format = document.value("format", "");
+  if (format == "oubli-results") return add_results(data, document);
+  if (format == "oubli-audit") return add_audit(data, document);
+  if (format == "oubli-receipt") return add_receipt(data, document);
+  if (format == "oubli-inversion") return add_inversion(data, document, path.parent_path());
+  fail(ErrorCode::bad_input,
+       "{}: format '{}' is none that a report can show (oubli-results, oubli-audit, oubli-receipt, "
+       "oubli-inversion)",
+       path.string(), format);
+}
+
+void add_file(ReportData& data, const fs::path& path) {
+  const std::string text = read_text_file(path, std::size_t{1} << 30);
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object())
+    fail(ErrorCode::bad_input, "{}: not a JSON object; expected a file written by oubli",
+         path.string());
+  try {
+    if (const int version = document.value("version", 0); version > kNewestVersion)
+      fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
+           path.string(), version, kNewestVersion);
+    add_document(data, document, path);
+  } catch (const json::exception& error) {
+    fail(ErrorCode::bad_input, "{}: damaged or incomplete: {}", path.string(), error.what());
+  }
+  data.provenance.emplace_back(path.filename().string(), "SHA-256 " + sha256_hex(as_bytes(text)));
+}
+
+// What holds for every model that was filtered, whoever measured it.
+std::vector<std::string> general_limits() {
+  return {
+      "Filtration aims at weak (black-box) unlearning: that the model's answers look like those of "
+      "a "
+      "model that never saw the class. It is not erasure from the weights. The features still know "
+      "the "
+      "class: a linear probe on them finds it again, as it does on a retrained network.",
+      "It holds in good faith only: the old file, its backups and whatever else was derived from "
+      "the "
+      "class's data must go too.",
+      "Normalization and naive deletion give the same probabilities and the same labels; they "
+      "differ "
+      "for an observer of logits only.",
+      "Figures hold for the attacks, data and observers named here. An attack that was not tried "
+      "may do "
+      "better.",
+      "Whether this satisfies a law or a contract is a question for lawyers, which these figures "
+      "do not "
+      "answer."};
+}
+
+}  // namespace
+
+ReportData read_report(std::span<const fs::path> inputs) {
+  ReportData data;
+  for (const fs::path& input : inputs) {
+    if (!fs::is_directory(input)) {
+      add_file(data, input);
+      continue;
+    }
+    bool any = false;
+    for (const char* name : {"results.json", "inversion.json"}) {
+      if (!fs::exists(input / name)) continue;
+      add_file(data, input / name);
+      any = true;
+    }
+    if (!any)
+      fail(ErrorCode::missing,
+           "{}: has neither results.json nor inversion.json; 'oubli reproduce' and 'oubli invert' "
+           "write "
+           "them",
+           input.string());
+  }
+  for (std::string& limit : general_limits())
+    if (std::ranges::find(data.limits, limit) == data.limits.end())
+      data.limits.push_back(std::move(limit));
+  data.provenance.emplace_back("program", fmt::format("oubli {}", kVersion));
+  return data;
+}
+
+}  // namespace oubli::report

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+
+#include "oubli/report/report_data.h"
+
+namespace oubli::report {
+
+// Reads whatever Oubli writes and a report can show: a run folder (its results.json, and what
+// `oubli invert` left in it), a results file, an audit, a receipt, an inversion. Several inputs
+// make one report, the first audit judged at the top. Error{bad_input} names the file and what is
+// wrong.
+[[nodiscard]] ReportData read_report(std::span<const std::filesystem::path> inputs);
+
+// The parts of it, one per format; `document` has passed the check of format and version.
+void add_results(ReportData& data, const nlohmann::json& document);
+void add_audit(ReportData& data, const nlohmann::json& document);
+void add_receipt(ReportData& data, const nlohmann::json& document);
+// `folder` holds the pictures that the document names.
+void add_inversion(ReportData& data, const nlohmann::json& document,
+                   const std::filesystem::path& folder);
+
+}  // namespace oubli::report

@@ -1,0 +1,151 @@
+// What the page shows of a run's results.json (oubli/experiment/results.h).
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/error.h"
+#include "oubli/report/audit_data.h"
+#include "oubli/report/json_fields.h"
+#include "oubli/report/read_report.h"
+#include "oubli/report/verdict.h"
+
+namespace oubli::report {
+namespace {
+
+using nlohmann::json;
+
+// Methods whose means are the paper's: from all test predictions. The others are in the tables.
+bool is_main_variant(const json& method) {
+  const std::string samples = text(method, "samples");
+  const std::string from = text(method, "means_from");
+  return (samples.empty() || samples == "all") && (from.empty() || from == "test");
+}
+
+Audit part_data(const json& part) {
+  std::vector<AuditedMethod> methods;
+  for (const json& method : list(part, "methods"))
+    if (is_main_variant(method) && find(method, "audit") != nullptr)
+      methods.emplace_back(text(method, "method"), find(method, "audit"));
+  Audit out = audit_data(methods, find(part, "floor"));
+  const json models = part.value("models", json::object());
+  out.note = fmt::format(
+      "{} networks trained on everything and then unlearned, {} retrained without the class, {} "
+      "more "
+      "retrained ones for the floor. Means of all test predictions.",
+      models.value("seen", 0), models.value("unseen", 0), models.value("second", 0));
+  out.title = fmt::format("{} units", part.value("hidden", 0));
+  return out;
+}
+
+std::size_t models_of(const json& part) {
+  const json* models = find(part, "models");
+  return models == nullptr ? 0 : models->value("seen", std::size_t{0});
+}
+
+std::string cell_number(const json& cell, const char* key, const char* deviation, int digits) {
+  const auto value = number(cell, key);
+  if (!value) return "";
+  const auto sd = number(cell, deviation);
+  return sd ? fmt::format("{:.{}f} ± {:.{}f}", *value, digits, *sd, digits)
+            : fmt::format("{:.{}f}", *value, digits);
+}
+
+// One row per cell: keys, measure, paper, ours, interval, floor.
+NamedTable published_table(const json& source) {
+  NamedTable out;
+  out.title = text(source, "title");
+  if (const std::string number = text(source, "number"); !number.empty())
+    out.title = fmt::format("Table {} ({}): {}", number, text(source, "place"), out.title);
+  for (const json& note : list(source, "notes")) out.note += note.get<std::string>() + " ";
+  const json& columns = list(source, "columns");
+  const auto keys = source.value("keys", std::size_t{0});
+  out.table.columns.push_back({"inputs"});
+  for (std::size_t j = 0; j < keys; ++j)
+    out.table.columns.push_back({columns.at(j).get<std::string>()});
+  for (const char* name : {"measure"}) out.table.columns.push_back({name});
+  for (const char* name : {"paper", "ours", "95 % interval", "floor"})
+    out.table.columns.push_back({name, true});
+  for (const json& row : list(source, "rows")) {
+    const json& cells = list(row, "cells");
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const json& cell = cells[i];
+      const int digits = cell.value("digits", 3);
+      std::vector<std::string> line{text(row, "group")};
+      for (std::size_t j = 0; j < keys; ++j)
+        line.push_back(row.at("keys").at(j).get<std::string>());
+      line.push_back(columns.at(keys + i).get<std::string>());
+      line.push_back(cell_number(cell, "paper", "paper_sd", digits));
+      std::string ours = cell_number(cell, "ours", "ours_sd", digits);
+      line.push_back(ours.empty() ? text(cell, "reason") : ours);
+      const auto low = number(cell, "low");
+      const auto high = number(cell, "high");
+      line.push_back(low && high ? fmt::format("{:.{}f} to {:.{}f}", *low, digits, *high, digits)
+                                 : "");
+      line.push_back(cell_number(cell, "floor", "", digits));
+      out.table.rows.push_back(std::move(line));
+    }
+  }
+  return out;
+}
+
+// Forgetting each class in turn: the strongest attack on logits.
+DotChart each_class_chart(const json& document) {
+  DotChart chart;
+  chart.title = "Each class forgotten in turn";
+  chart.axis = "advantage of the strongest attack on logits";
+  chart.high = 0.2;
+  for (const json& entry : list(document, "each_class")) {
+    DotChart::Row row;
+    for (const json& label : list(entry, "forgotten"))
+      row.label += (row.label.empty() ? "" : ", ") + class_name(document, label.get<std::size_t>());
+    for (const json& method : list(entry, "methods")) {
+      const json* audit = find(method, "audit");
+      if (audit == nullptr) continue;
+      const std::string name = text(method, "method");
+      const Audit data = audit_data({{name, audit}}, nullptr);
+      const auto verdicts = judge(data, name);
+      if (verdicts.empty() || verdicts.front().worst == nullptr) continue;
+      auto series = std::ranges::find(chart.series, name, &Series::name);
+      if (series == chart.series.end()) series = chart.series.insert(series, series_of(name));
+      const Measured& m = verdicts.front().worst->forgotten;
+      chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));
+      chart.description += fmt::format("{}, {}: {}. ", row.label, name, to_text(m, 2));
+      row.marks.push_back({static_cast<std::size_t>(series - chart.series.begin()), m});
+    }
+    if (!row.marks.empty()) chart.rows.push_back(std::move(row));
+  }
+  chart.high = std::min(1.0, std::ceil(chart.high * 10 - 1e-9) / 10);
+  return chart;
+}
+
+}  // namespace
+
+void add_results(ReportData& data, const json& document) {
+  if (data.title.empty())
+    data.title =
+        fmt::format("{} ({})", text(document, "experiment"), text(document, "architecture"));
+  std::vector<const json*> parts;
+  for (const json& part : list(document, "parts")) parts.push_back(&part);
+  // The one with the most networks is judged.
+  std::ranges::stable_sort(
+      parts, [](const json* a, const json* b) { return models_of(*a) > models_of(*b); });
+  const std::size_t first = data.audits.size();
+  for (const json* part : parts) data.audits.push_back(part_data(*part));
+  if (data.audits.size() > first)
+    if (DotChart chart = each_class_chart(document); !chart.rows.empty())
+      data.audits[first].charts.push_back(std::move(chart));
+
+  for (const json& source : list(document, "tables"))
+    if (NamedTable named = published_table(source); !named.table.rows.empty())
+      data.published.push_back(std::move(named));
+  if (const json& failed = list(document, "failed"); !failed.empty())
+    for (const json& trial : failed)
+      data.not_tested.push_back(
+          fmt::format("Network {} is missing: {}", text(trial, "id"), text(trial, "reason")));
+  data.not_tested.emplace_back(
+      "Observers who hold the file itself: they can look at weights and features.");
+  data.provenance.emplace_back("data set", text(document, "data_set"));
+  data.provenance.emplace_back("seed", document.contains("seed") ? document.at("seed").dump() : "");
+}
+
+}  // namespace oubli::report

@@ -29,21 +29,20 @@ class AdaBoost {
   [[nodiscard]] std::vector<std::uint8_t> predict(MatrixView<const float> x) const;
   // Positive for label 1.
   [[nodiscard]] std::vector<double> decision(MatrixView<const float> x) const;
-  [[nodiscard]] std::size_t stumps() const { return stumps_.size(); }
+  [[nodiscard]] std::size_t stumps() const { return parts_.size(); }
 
  private:
   // Adds `left` to the decision where x[feature] <= threshold, else `right`.
-  struct Stump {
+  struct Part {
     std::size_t feature = 0;
     float threshold = 0;
     double left = 0;
     double right = 0;
   };
-  friend class StumpSearch;
 
-  AdaBoost(std::vector<Stump> stumps, unsigned workers)
-      : stumps_(std::move(stumps)), workers_(workers) {}
-  std::vector<Stump> stumps_;
+  AdaBoost(std::vector<Part> parts, unsigned workers)
+      : parts_(std::move(parts)), workers_(workers) {}
+  std::vector<Part> parts_;
   unsigned workers_;
 };
 

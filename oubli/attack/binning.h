@@ -16,9 +16,11 @@ class Bins {
  public:
   static Bins fit(MatrixView<const float> x, unsigned workers = 1);
 
-  // Feature-major: byte [feature * rows + row].
-  [[nodiscard]] std::vector<std::uint8_t> apply(MatrixView<const float> x,
-                                                unsigned workers = 1) const;
+  // Feature-major, byte [feature * rows + row], to learn from.
+  [[nodiscard]] std::vector<std::uint8_t> columns(MatrixView<const float> x,
+                                                  unsigned workers = 1) const;
+  // Row-major, byte [row * features + feature], to predict from; `out` of that size.
+  void rows(MatrixView<const float> x, std::span<std::uint8_t> out) const;
   [[nodiscard]] std::size_t features() const { return edges_.size(); }
   // Ascending; one fewer than there are bins.
   [[nodiscard]] std::span<const float> edges(std::size_t feature) const { return edges_[feature]; }

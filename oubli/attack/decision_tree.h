@@ -9,7 +9,7 @@
 
 namespace oubli {
 
-// Binned training data of one or many trees, feature-major (binning.h).
+// Training data for one or many trees: Bins::columns of the points, and their labels.
 struct BinnedData {
   std::span<const std::uint8_t> bins;
   std::size_t rows = 0;
@@ -33,8 +33,10 @@ class DecisionTree {
   static DecisionTree fit(const BinnedData& data, std::span<const std::uint16_t> weights,
                           const DecisionTreeOptions& options, RandomStream& random);
 
-  // Adds to sums[i] the leaf's share of label 1 for row begin + i of `data` (labels unused).
-  void add_probability(const BinnedData& data, std::size_t begin, std::span<float> sums) const;
+  // Adds to sums[i] the leaf's share of label 1 for row i of `rows`, sums.size() rows of `features`
+  // bytes (Bins::rows).
+  void add_probability(std::span<const std::uint8_t> rows, std::size_t features,
+                       std::span<float> sums) const;
 
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 

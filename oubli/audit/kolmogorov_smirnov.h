@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "oubli/array/matrix.h"
@@ -23,6 +24,7 @@ namespace oubli {
 [[nodiscard]] std::vector<double> directional_ks(MatrixView<const float> first,
                                                  MatrixView<const float> second,
                                                  MatrixView<const float> directions,
-                                                 unsigned workers = 1);
+                                                 unsigned workers = 1,
+                                                 const std::stop_token& stop = {});
 
 }  // namespace oubli

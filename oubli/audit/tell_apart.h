@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <stop_token>
@@ -24,11 +25,13 @@ struct AuditOptions {
   // 150, and 100 for MNIST's retained classes.
   std::size_t images_forgotten = 0;
   std::size_t images_retained = 0;
+  bool retained = true;           // audit the retained classes too
   std::size_t directions = 1000;  // of the KS statistic; 0: leave it out
   std::size_t bootstrap = 1000;   // resamples for the intervals; 0: none
   std::uint64_t seed = 0;
   unsigned workers = 1;
   std::stop_token stop = {};
+  std::function<void()> on_class = {};  // called when a class is done, for progress
 };
 
 // The samples by true class, and which of the classes are forgotten.
@@ -45,7 +48,7 @@ struct AttackFigure {
 };
 
 // How well one observer tells the two populations apart from the samples of one class.
-struct Leak {
+struct ObserverLeak {
   Observer observer = Observer::logits;
   std::vector<AttackFigure> attacks;
   std::size_t worst = 0;  // index into `attacks` of the largest advantage
@@ -59,15 +62,15 @@ struct ClassLeaks {
   bool forgotten = false;
   std::size_t points_train = 0;  // rows the attacks learn from, both populations together
   std::size_t points_test = 0;
-  std::vector<Leak> observers;
+  std::vector<ObserverLeak> observers;
 };
 
 // The audit's central figures for two populations: per class, over the forgotten and over the
 // retained ones (means over classes; the intervals resample models jointly for all classes).
 struct Leaks {
   std::vector<ClassLeaks> classes;
-  std::vector<Leak> forgotten;
-  std::vector<Leak> retained;
+  std::vector<ObserverLeak> forgotten;
+  std::vector<ObserverLeak> retained;
 };
 
 // Intervals: bootstrap over the test models of both populations, attacks as fitted (percentile,
@@ -75,6 +78,8 @@ struct Leaks {
 [[nodiscard]] Leaks tell_apart(const Population& first, const Population& second,
                                const AuditSamples& samples, const AuditOptions& options);
 
+void to_json(nlohmann::json& json, const ObserverLeak& leak);
+void to_json(nlohmann::json& json, const ClassLeaks& leaks);
 void to_json(nlohmann::json& json, const Leaks& leaks);
 
 }  // namespace oubli

@@ -1,0 +1,94 @@
+#include "oubli/attack/binning.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "oubli/attack/radix_sort.h"
+#include "oubli/base/workers.h"
+
+namespace oubli {
+namespace {
+
+constexpr std::size_t kBins = 256;
+
+// Halfway, but below `high` even if they are neighbouring floats.
+float between(float low, float high) {
+  const float middle = low / 2 + high / 2;
+  return middle < high ? middle : low;
+}
+
+std::vector<float> edges_of(std::span<const float> sorted) {
+  std::size_t distinct = 1;
+  for (std::size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i] != sorted[i - 1]) ++distinct;
+  std::vector<float> edges;
+  if (distinct <= kBins) {
+    for (std::size_t i = 1; i < sorted.size(); ++i)
+      if (sorted[i] != sorted[i - 1]) edges.push_back(between(sorted[i - 1], sorted[i]));
+    return edges;
+  }
+  for (std::size_t b = 1; b < kBins; ++b) {
+    // The end of the run of equal values in which the quantile falls.
+    const float value = sorted[b * sorted.size() / kBins - 1];
+    const auto next = std::ranges::upper_bound(sorted, value);
+    if (next == sorted.end()) break;
+    const float edge = between(value, *next);
+    if (edges.empty() || edge > edges.back()) edges.push_back(edge);
+  }
+  return edges;
+}
+
+// The number of edges below `value`, by halving without branches. `edges`: kBins of them, filled up
+// with infinity.
+std::uint8_t bin_of(const float* edges, float value) {
+  std::size_t base = 0;
+  for (std::size_t step = kBins / 2; step > 0; step /= 2)
+    base += edges[base + step - 1] < value ? step : 0;
+  return static_cast<std::uint8_t>(base);
+}
+
+using PaddedEdges = std::array<float, kBins>;
+
+PaddedEdges padded(std::span<const float> edges) {
+  PaddedEdges result;
+  result.fill(std::numeric_limits<float>::infinity());
+  std::ranges::copy(edges, result.begin());
+  return result;
+}
+
+}  // namespace
+
+Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
+  Bins bins;
+  bins.edges_.resize(x.cols());
+  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned) {
+    std::vector<float> values(x.rows());
+    for (std::size_t i = 0; i < x.rows(); ++i) values[i] = x.data()[i * x.cols() + feature];
+    std::vector<std::uint64_t> scratch;
+    radix_sort(values, scratch);
+    bins.edges_[feature] = edges_of(values);
+  });
+  return bins;
+}
+
+std::vector<std::uint8_t> Bins::columns(MatrixView<const float> x, unsigned workers) const {
+  std::vector<std::uint8_t> bytes(x.rows() * x.cols());
+  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned) {
+    const PaddedEdges edges = padded(edges_[feature]);
+    std::uint8_t* out = bytes.data() + feature * x.rows();
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      out[i] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
+  });
+  return bytes;
+}
+
+void Bins::rows(MatrixView<const float> x, std::span<std::uint8_t> out) const {
+  for (std::size_t feature = 0; feature < x.cols(); ++feature) {
+    const PaddedEdges edges = padded(edges_[feature]);
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      out[i * x.cols() + feature] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
+  }
+}
+
+}  // namespace oubli

@@ -1,0 +1,59 @@
+#include "oubli/attack/random_forest.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/base/workers.h"
+
+namespace oubli {
+
+RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
+                               const Options& options, RandomStream& random) {
+  OUBLI_ASSERT(x.rows() == y.size() && x.rows() > 0 && x.cols() > 0 && options.trees > 0);
+  Bins bins = Bins::fit(x, options.workers);
+  const std::vector<std::uint8_t> bytes = bins.columns(x, options.workers);
+  const BinnedData data{bytes, x.rows(), x.cols(), y};
+  const DecisionTreeOptions tree_options{
+      .max_depth = options.max_depth,
+      .max_features = options.max_features != 0
+                          ? options.max_features
+                          : static_cast<std::size_t>(std::sqrt(static_cast<double>(x.cols())))};
+  // Each tree has a stream of its own, so that trees can be grown in any order.
+  const std::uint64_t seed = random.next_u64();
+  std::vector<DecisionTree> trees(options.trees);
+  run_tasks(options.trees, options.workers, [&](std::size_t tree, unsigned) {
+    RandomStream stream(seed, task_id("tree", {tree}));
+    std::vector<std::uint16_t> weights(x.rows());
+    for (std::size_t i = 0; i < x.rows(); ++i) {
+      std::uint16_t& weight = weights[stream.below(x.rows())];
+      if (weight != 0xFFFF) ++weight;  // beyond any chance, but no wrapping round
+    }
+    trees[tree] = DecisionTree::fit(data, weights, tree_options, stream);
+  });
+  return {std::move(bins), std::move(trees), options.workers};
+}
+
+std::vector<double> RandomForest::probability(MatrixView<const float> x) const {
+  OUBLI_ASSERT(x.cols() == bins_.features());
+  constexpr std::size_t kRows = 4096;  // per task: all trees pass over rows that stay in the cache
+  std::vector<double> result(x.rows());
+  run_tasks((x.rows() + kRows - 1) / kRows, workers_, [&](std::size_t task, unsigned) {
+    const std::size_t begin = task * kRows, count = std::min(kRows, x.rows() - begin);
+    std::vector<std::uint8_t> bytes(count * x.cols());
+    bins_.rows(x.middle_rows(begin, count), bytes);
+    std::vector<float> sums(count);
+    for (const DecisionTree& tree : trees_) tree.add_probability(bytes, x.cols(), sums);
+    for (std::size_t i = 0; i < count; ++i)
+      result[begin + i] = static_cast<double>(sums[i]) / static_cast<double>(trees_.size());
+  });
+  return result;
+}
+
+std::vector<std::uint8_t> RandomForest::predict(MatrixView<const float> x) const {
+  const std::vector<double> p = probability(x);
+  std::vector<std::uint8_t> labels(p.size());
+  std::ranges::transform(p, labels.begin(), [](double v) { return v > 0.5 ? 1 : 0; });
+  return labels;
+}
+
+}  // namespace oubli

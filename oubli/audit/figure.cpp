@@ -1,0 +1,35 @@
+#include "oubli/audit/figure.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace oubli {
+
+MeanStd mean_std(std::span<const double> values) {
+  if (values.empty()) return {};
+  double mean = 0;
+  for (const double value : values) mean += value;
+  mean /= static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean,
+          values.size() < 2 ? 0.0 : std::sqrt(squares / static_cast<double>(values.size() - 1))};
+}
+
+void to_json(nlohmann::json& json, const Figure& figure) {
+  json = nlohmann::json::object();
+  if (!figure.value) {
+    json["value"] = nullptr;
+    json["reason"] = figure.reason;
+    return;
+  }
+  json["value"] = *figure.value;
+  if (figure.low) json["low"] = *figure.low;
+  if (figure.high) json["high"] = *figure.high;
+}
+
+void to_json(nlohmann::json& json, const MeanStd& figure) {
+  json = {{"mean", figure.mean}, {"std", figure.std}};
+}
+
+}  // namespace oubli

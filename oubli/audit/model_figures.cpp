@@ -1,0 +1,145 @@
+#include "oubli/audit/model_figures.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "oubli/base/error.h"
+#include "oubli/base/workers.h"
+
+namespace oubli {
+namespace {
+
+std::vector<std::uint32_t> all_samples(const AuditSamples& samples) {
+  std::vector<std::uint32_t> rows(samples.labels.size());
+  std::iota(rows.begin(), rows.end(), 0U);
+  return rows;
+}
+
+std::size_t top(std::span<const float> row) {
+  return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+}
+
+double cross_entropy(std::span<const float> row, std::size_t target) {
+  const auto largest = static_cast<double>(*std::ranges::max_element(row));
+  double sum = 0;
+  for (const float value : row) sum += std::exp(static_cast<double>(value) - largest);
+  return std::log(sum) + largest - static_cast<double>(row[target]);
+}
+
+double share(std::size_t part, std::size_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::uint64_t fingerprint_of(std::span<const float> values) {
+  std::uint64_t hash = 0x9E3779B97F4A7C15;
+  for (const float value : values) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0xBF58476D1CE4E5B9;
+    hash ^= hash >> 31;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> retained_classes(const AuditSamples& samples) {
+  std::vector<std::uint32_t> retained;
+  for (std::uint32_t label = 0; label < samples.classes; ++label)
+    if (!std::ranges::binary_search(samples.forgotten, label)) retained.push_back(label);
+  return retained;
+}
+
+PopulationPass pass_over(const Population& population, const AuditSamples& samples,
+                         const AuditOptions& options) {
+  const std::vector<std::uint32_t> rows = all_samples(samples);
+  const std::vector<std::uint32_t> retained = retained_classes(samples);
+  // Class -> its column; -1 if this population has none for it.
+  std::vector<std::ptrdiff_t> column(samples.classes, -1);
+  if (population.columns == samples.classes)
+    std::iota(column.begin(), column.end(), 0);
+  else
+    for (std::size_t j = 0; j < retained.size(); ++j)
+      column[retained[j]] = static_cast<std::ptrdiff_t>(j);
+
+  PopulationPass pass;
+  const std::size_t models = population.models;
+  pass.accuracy.resize(models);
+  pass.loss.resize(models);
+  pass.fingerprint.resize(models);
+  pass.shares.assign(samples.forgotten.size(),
+                     std::vector(population.columns, std::vector<double>(models)));
+  run_tasks(
+      models, options.workers,
+      [&](std::size_t model, unsigned) {
+        Matrix<float> logits(rows.size(), population.columns);
+        read_finite(population, model, rows, logits);
+        pass.fingerprint[model] = fingerprint_of(logits.flat());
+        std::size_t right = 0, of_retained = 0;
+        double loss = 0;
+        std::vector<std::size_t> of_forgotten(samples.forgotten.size());
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          const std::uint32_t label = samples.labels[i];
+          const std::size_t answer = top(logits.row(i));
+          const auto place = std::ranges::lower_bound(samples.forgotten, label);
+          if (place != samples.forgotten.end() && *place == label) {
+            const auto c = static_cast<std::size_t>(place - samples.forgotten.begin());
+            ++of_forgotten[c];
+            pass.shares[c][answer][model] += 1;
+            continue;
+          }
+          ++of_retained;
+          const auto target = static_cast<std::size_t>(column[label]);
+          right += answer == target ? 1 : 0;
+          loss += cross_entropy(logits.row(i), target);
+        }
+        pass.accuracy[model] = share(right, of_retained);
+        pass.loss[model] = of_retained == 0 ? 0 : loss / static_cast<double>(of_retained);
+        for (std::size_t c = 0; c < of_forgotten.size(); ++c)
+          for (auto& per_model : pass.shares[c])
+            per_model[model] /= static_cast<double>(std::max<std::size_t>(1, of_forgotten[c]));
+      },
+      options.stop);
+  return pass;
+}
+
+FlipPass flips_between(const Population& before, const Population& after,
+                       const AuditSamples& samples, const AuditOptions& options) {
+  const std::vector<std::uint32_t> rows = all_samples(samples);
+  const std::vector<std::uint32_t> retained = retained_classes(samples);
+  FlipPass pass{std::vector<double>(after.models), std::vector<double>(after.models),
+                std::vector<double>(after.models)};
+  run_tasks(
+      after.models, options.workers,
+      [&](std::size_t model, unsigned) {
+        Matrix<float> old_logits(rows.size(), before.columns),
+            new_logits(rows.size(), after.columns);
+        read_finite(before, model, rows, old_logits);
+        read_finite(after, model, rows, new_logits);
+        struct {
+          std::size_t flips = 0, samples = 0;
+        } all, forgotten, correct;
+        std::vector<float> naive(retained.size());
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          for (std::size_t j = 0; j < retained.size(); ++j) naive[j] = old_logits(i, retained[j]);
+          const std::size_t old_answer = top(naive);
+          const std::size_t flip = old_answer != top(new_logits.row(i)) ? 1 : 0;
+          const auto count = [&](auto& figure) {
+            figure.flips += flip;
+            ++figure.samples;
+          };
+          count(all);
+          if (std::ranges::binary_search(samples.forgotten, samples.labels[i]))
+            count(forgotten);
+          else if (retained[old_answer] == samples.labels[i])
+            count(correct);
+        }
+        pass.all[model] = share(all.flips, all.samples);
+        pass.forgotten[model] = share(forgotten.flips, forgotten.samples);
+        pass.correct[model] = share(correct.flips, correct.samples);
+      },
+      options.stop);
+  return pass;
+}
+
+}  // namespace oubli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/audit/figure.h"
+#include "oubli/audit/population.h"
+#include "oubli/audit/tell_apart.h"
+
+namespace oubli {
+
+// What one pass over a population tells: a number per model.
+struct PopulationPass {
+  std::vector<double> accuracy, loss;                    // on samples of retained classes
+  std::vector<std::vector<std::vector<double>>> shares;  // [forgotten class][column][model]
+  std::vector<std::uint64_t> fingerprint;                // of all the model's numbers
+};
+
+// Reads every row once and checks that it is finite. columns = k' (retained classes in order) or k.
+[[nodiscard]] PopulationPass pass_over(const Population& population, const AuditSamples& samples,
+                                       const AuditOptions& options);
+
+// Label flips of `after` (k' columns) against naive deletion, the retained columns of `before` (k
+// columns): shares of samples, per model.
+struct FlipPass {
+  std::vector<double> all, forgotten, correct;
+};
+[[nodiscard]] FlipPass flips_between(const Population& before, const Population& after,
+                                     const AuditSamples& samples, const AuditOptions& options);
+
+// The retained classes in order: what the columns of a filtered model stand for.
+[[nodiscard]] std::vector<std::uint32_t> retained_classes(const AuditSamples& samples);
+
+}  // namespace oubli

@@ -1,0 +1,91 @@
+#include "oubli/audit/population.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+namespace {
+
+void read_rows(const TensorView& tensor, std::size_t first_row, std::size_t columns,
+               std::span<const std::uint32_t> samples, MatrixView<float> out) {
+  const std::size_t row_bytes = columns * size_of(tensor.dtype);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto bytes = tensor.bytes.subspan((first_row + samples[i]) * row_bytes, row_bytes);
+    if (tensor.dtype == DType::f32)
+      std::ranges::copy(bytes, std::as_writable_bytes(out.row(i)).begin());
+    else
+      decode(tensor.dtype, bytes, out.row(i));
+  }
+}
+
+void require_float(const TensorView& tensor) {
+  if (!is_float(tensor.dtype))
+    fail(ErrorCode::bad_input, "{}: {}, wanted floating-point logits or features", tensor.what,
+         describe(tensor));
+}
+
+}  // namespace
+
+Population population_of(const TensorView& tensor) {
+  require_float(tensor);
+  if (tensor.rank() != 3)
+    fail(
+        ErrorCode::bad_input,
+        "{}: {}, wanted models x samples x classes; for one samples x classes array per model name "
+        "all the files",
+        tensor.what, describe(tensor));
+  const std::size_t samples = tensor.shape[1], columns = tensor.shape[2];
+  return {.name = tensor.what,
+          .models = tensor.shape[0],
+          .samples = samples,
+          .columns = columns,
+          .read = [tensor, samples, columns](std::size_t model, std::span<const std::uint32_t> rows,
+                                             MatrixView<float> out) {
+            read_rows(tensor, model * samples, columns, rows, out);
+          }};
+}
+
+Population population_of(std::vector<TensorView> tensors, const std::string& name) {
+  if (tensors.empty()) fail(ErrorCode::bad_input, "{}: no model, wanted at least two", name);
+  for (const TensorView& tensor : tensors) {
+    require_float(tensor);
+    if (tensor.rank() != 2)
+      fail(ErrorCode::bad_input, "{}: {}, wanted samples x classes, one file per model",
+           tensor.what, describe(tensor));
+    if (tensor.shape != tensors.front().shape)
+      fail(ErrorCode::bad_input, "{}: {}, but {} has {}: all models must be given the same samples",
+           tensor.what, describe(tensor), tensors.front().what, describe(tensors.front()));
+  }
+  const std::size_t models = tensors.size();
+  const std::size_t samples = tensors.front().shape[0], columns = tensors.front().shape[1];
+  return {.name = name,
+          .models = models,
+          .samples = samples,
+          .columns = columns,
+          .read = [tensors = std::move(tensors), columns](
+                      std::size_t model, std::span<const std::uint32_t> rows,
+                      MatrixView<float> out) { read_rows(tensors[model], 0, columns, rows, out); }};
+}
+
+void read_finite(const Population& population, std::size_t model,
+                 std::span<const std::uint32_t> samples, MatrixView<float> out) {
+  OUBLI_ASSERT(out.rows() == samples.size() && out.cols() == population.columns);
+  population.read(model, samples, out);
+  for (std::size_t i = 0; i < out.rows(); ++i) {
+    const float* row = out.data() + i * out.cols();
+    // 0 times a number is 0, times NaN or infinity NaN.
+    float sum = 0;
+    for (std::size_t j = 0; j < out.cols(); ++j) sum += row[j] * 0.0F;
+    if (sum == 0) continue;
+    for (std::size_t j = 0; j < out.cols(); ++j)
+      if (!std::isfinite(row[j]))
+        fail(ErrorCode::bad_input,
+             "{}: model {}, sample {}, column {} is {}; a model that gives such numbers cannot be "
+             "audited: find out why, or leave the model out",
+             population.name, model, samples[i], j, row[j]);
+  }
+}
+
+}  // namespace oubli

@@ -1,0 +1,339 @@
+#include "oubli/audit/tell_apart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "oubli/audit/bootstrap.h"
+#include "oubli/audit/kolmogorov_smirnov.h"
+#include "oubli/base/error.h"
+#include "oubli/base/interrupt.h"
+#include "oubli/base/workers.h"
+
+namespace oubli {
+namespace {
+
+// Which models of one population attacks learn from, and which they are tested on.
+struct Split {
+  std::vector<std::uint32_t> train, test;
+};
+
+// As many models of either population to learn from; all the others are the test.
+Split split_models(std::size_t models, std::size_t train, std::uint64_t seed, std::uint64_t side) {
+  std::vector<std::uint32_t> order(models);
+  std::iota(order.begin(), order.end(), 0U);
+  RandomStream random(seed, task_id("split", {side}));
+  random.shuffle(std::span(order));
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(train);
+  return {{order.begin(), middle}, {middle, order.end()}};
+}
+
+// The samples of a class that model `model` shows to attacks: all, or a random few.
+std::vector<std::uint32_t> choose_images(std::size_t available, std::size_t wanted,
+                                         std::uint64_t seed, std::uint64_t label,
+                                         std::uint64_t side, std::uint64_t model) {
+  std::vector<std::uint32_t> images(available);
+  std::iota(images.begin(), images.end(), 0U);
+  if (wanted == 0 || wanted >= available) return images;
+  RandomStream random(seed, task_id("images", {label, side, model}));
+  for (std::size_t i = 0; i < wanted; ++i)
+    std::swap(images[i], images[i + random.below(available - i)]);
+  images.resize(wanted);
+  return images;
+}
+
+// One class of one population: models x images rows of logits.
+struct ClassRows {
+  std::size_t images = 0;
+  Matrix<float> logits;
+};
+
+ClassRows read_class(const Population& population, std::span<const std::uint32_t> samples,
+                     const AuditOptions& options) {
+  ClassRows rows{samples.size(),
+                 Matrix<float>(population.models * samples.size(), population.columns)};
+  run_tasks(
+      population.models, options.workers,
+      [&](std::size_t model, unsigned) {
+        read_finite(population, model, samples,
+                    rows.logits.view().middle_rows(model * samples.size(), samples.size()));
+      },
+      options.stop);
+  return rows;
+}
+
+// What attacks learn from and are tested on, as one observer sees it.
+struct AttackData {
+  Matrix<float> train, test;
+  std::vector<std::uint8_t> labels;  // of `train`: 1 for the first population
+};
+
+class ClassAudit {
+ public:
+  ClassAudit(const Population* const (&populations)[2], const Split (&splits)[2],
+             std::uint32_t label, bool forgotten, std::span<const std::uint32_t> samples,
+             const AuditOptions& options)
+      : options_(options), splits_(splits), label_(label) {
+    const std::size_t wanted = forgotten ? options.images_forgotten : options.images_retained;
+    for (std::size_t side = 0; side < 2; ++side) {
+      rows_[side] = read_class(*populations[side], samples, options);
+      for (const bool training : {true, false}) {
+        for (const std::uint32_t model : training ? splits[side].train : splits[side].test) {
+          const auto images =
+              choose_images(samples.size(), wanted, options.seed, label, side, model);
+          auto& rows = training ? train_rows_ : test_rows_;
+          for (const std::uint32_t image : images)
+            rows.push_back({static_cast<std::uint8_t>(side),
+                            static_cast<std::uint32_t>(model * samples.size() + image)});
+          images_per_model_ = images.size();
+        }
+      }
+    }
+    // Equally far training points count by their order: it must not be by population.
+    RandomStream random(options.seed, task_id("order", {label}));
+    random.shuffle(std::span(train_rows_));
+  }
+
+  [[nodiscard]] std::size_t points_train() const { return train_rows_.size(); }
+  [[nodiscard]] std::size_t points_test() const { return test_rows_.size(); }
+
+  // Shares of right answers per test model of the two populations.
+  using Shares = std::array<std::vector<double>, 2>;
+  struct ObserverResult {
+    std::vector<Shares> attacks;
+    std::vector<double> ks;  // per direction
+    double ks_ones = 0;
+  };
+
+  std::vector<ObserverResult> run() {
+    const std::size_t observers = options_.observers.size(), attacks = options_.attacks.size();
+    data_.resize(observers);
+    run_tasks(
+        observers, options_.workers,
+        [&](std::size_t o, unsigned) { prepare(options_.observers[o], data_[o]); }, options_.stop);
+    std::vector<ObserverResult> results(observers);
+    for (ObserverResult& result : results) result.attacks.resize(attacks);
+    // Attack by attack, not observer by observer, so that the costly first ones start first.
+    run_tasks(
+        observers * attacks, options_.workers,
+        [&](std::size_t task, unsigned) {
+          const std::size_t a = task / observers, o = task % observers;
+          results[o].attacks[a] = attack(options_.attacks[a], options_.observers[o], data_[o]);
+        },
+        options_.stop);
+    for (std::size_t o = 0; o < observers; ++o) distances(options_.observers[o], results[o]);
+    return results;
+  }
+
+ private:
+  struct Row {
+    std::uint8_t side;
+    std::uint32_t row;
+  };
+
+  void prepare(Observer observer, AttackData& data) const {
+    const auto gather = [&](const std::vector<Row>& rows) {
+      Matrix<float> x(rows.size(), rows_[0].logits.cols());
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::ranges::copy(rows_[rows[i].side].logits.row(rows[i].row), x.row(i).begin());
+      observe(observer, x);
+      return x;
+    };
+    data.train = gather(train_rows_);
+    data.test = gather(test_rows_);
+    for (const Row& row : train_rows_) data.labels.push_back(row.side == 0 ? 1 : 0);
+  }
+
+  Shares attack(Attack attack, Observer observer, const AttackData& data) const {
+    RandomStream random(options_.seed,
+                        task_id("attack", {label_, static_cast<std::uint64_t>(observer),
+                                           static_cast<std::uint64_t>(attack)}));
+    const std::vector<std::uint8_t> answers =
+        run_attack(attack, data.train, data.labels, data.test, random);
+    Shares shares;
+    std::size_t row = 0;
+    for (std::size_t side = 0; side < 2; ++side) {
+      for (std::size_t model = 0; model < splits_[side].test.size(); ++model) {
+        std::size_t right = 0;
+        for (std::size_t i = 0; i < images_per_model_; ++i)
+          if ((answers[row++] == 1) == (side == 0)) ++right;
+        shares[side].push_back(static_cast<double>(right) / static_cast<double>(images_per_model_));
+      }
+    }
+    return shares;
+  }
+
+  // On all rows of the class, whatever attacks are shown.
+  void distances(Observer observer, ObserverResult& result) {
+    if (observer == Observer::label || options_.directions == 0) return;
+    Matrix<float> seen[2];
+    for (std::size_t side = 0; side < 2; ++side) {
+      seen[side] = rows_[side].logits;
+      observe(observer, seen[side]);
+    }
+    const std::size_t columns = seen[0].cols();
+    // The last direction is the all-ones one.
+    Matrix<float> directions = random_directions(options_.directions + 1, columns, options_.seed);
+    std::ranges::fill(directions.row(options_.directions),
+                      static_cast<float>(1 / std::sqrt(static_cast<double>(columns))));
+    result.ks = directional_ks(seen[0], seen[1], directions, options_.workers, options_.stop);
+    result.ks_ones = result.ks.back();
+    result.ks.pop_back();
+  }
+
+  const AuditOptions& options_;
+  const Split (&splits_)[2];
+  std::uint32_t label_;
+  ClassRows rows_[2];
+  std::vector<Row> train_rows_, test_rows_;
+  std::size_t images_per_model_ = 0;
+  std::vector<AttackData> data_;
+};
+
+Figure advantage(const ClassAudit::Shares& shares, const ModelBootstrap& bootstrap) {
+  const double mean = mean_std(shares[0]).mean + mean_std(shares[1]).mean - 1;
+  Figure figure = Figure::of(mean);
+  if (bootstrap.possible()) {
+    const auto [low, high] = bootstrap.interval(shares[0], shares[1]);
+    figure.low = low - 1;
+    figure.high = high - 1;
+  }
+  return figure;
+}
+
+ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result,
+                     const AuditOptions& options, const ModelBootstrap& bootstrap) {
+  ObserverLeak leak;
+  leak.observer = observer;
+  for (std::size_t a = 0; a < options.attacks.size(); ++a) {
+    leak.attacks.push_back({options.attacks[a], advantage(result.attacks[a], bootstrap)});
+    if (*leak.attacks[a].advantage.value > *leak.attacks[leak.worst].advantage.value)
+      leak.worst = a;
+  }
+  if (observer == Observer::label) {
+    const Figure none = Figure::missing("a label is not a number: there is nothing to project");
+    leak.ks = leak.ks_largest = leak.ks_ones = none;
+  } else if (result.ks.empty()) {
+    leak.ks = leak.ks_largest = leak.ks_ones = Figure::missing("not asked for");
+  } else {
+    leak.ks = Figure::of(mean_std(result.ks).mean);
+    leak.ks_largest = Figure::of(*std::ranges::max_element(result.ks));
+    leak.ks_ones = observer == Observer::logits
+                       ? Figure::of(result.ks_ones)
+                       : Figure::missing("probabilities do not show the mean logit");
+  }
+  return leak;
+}
+
+// The mean over classes, model by model and direction by direction: linear figures stay exact.
+class MeanOverClasses {
+ public:
+  void add(const std::vector<ClassAudit::ObserverResult>& results) {
+    if (classes_++ == 0) {
+      sums_ = results;
+      return;
+    }
+    const auto add_to = [](std::vector<double>& sum, const std::vector<double>& values) {
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+    };
+    for (std::size_t o = 0; o < results.size(); ++o) {
+      for (std::size_t a = 0; a < results[o].attacks.size(); ++a)
+        for (std::size_t side = 0; side < 2; ++side)
+          add_to(sums_[o].attacks[a][side], results[o].attacks[a][side]);
+      add_to(sums_[o].ks, results[o].ks);
+      sums_[o].ks_ones += results[o].ks_ones;
+    }
+  }
+
+  [[nodiscard]] std::vector<ObserverLeak> leaks(const AuditOptions& options,
+                                                const ModelBootstrap& bootstrap) {
+    std::vector<ObserverLeak> leaks;
+    if (classes_ == 0) return leaks;
+    const auto divide = [&](std::vector<double>& values) {
+      for (double& value : values) value /= static_cast<double>(classes_);
+    };
+    for (std::size_t o = 0; o < sums_.size(); ++o) {
+      for (auto& shares : sums_[o].attacks)
+        for (auto& side : shares) divide(side);
+      divide(sums_[o].ks);
+      sums_[o].ks_ones /= static_cast<double>(classes_);
+      leaks.push_back(to_leak(options.observers[o], sums_[o], options, bootstrap));
+    }
+    return leaks;
+  }
+
+ private:
+  std::size_t classes_ = 0;
+  std::vector<ClassAudit::ObserverResult> sums_;
+};
+
+}  // namespace
+
+Leaks tell_apart(const Population& first, const Population& second, const AuditSamples& samples,
+                 const AuditOptions& options) {
+  OUBLI_ASSERT(first.models >= 2 && second.models >= 2 && first.columns == second.columns);
+  const std::size_t fewer = std::min(first.models, second.models);
+  const auto share =
+      static_cast<std::size_t>(std::lround(options.train_share * static_cast<double>(fewer)));
+  const std::size_t train = std::clamp<std::size_t>(share, 1, fewer - 1);
+  const Population* const populations[2] = {&first, &second};
+  const Split splits[2] = {split_models(first.models, train, options.seed, 0),
+                           split_models(second.models, train, options.seed, 1)};
+  RandomStream random(options.seed, task_id("bootstrap"));
+  const ModelBootstrap bootstrap(splits[0].test.size(), splits[1].test.size(), options.bootstrap,
+                                 random);
+
+  std::vector<std::vector<std::uint32_t>> by_class(samples.classes);
+  for (std::size_t i = 0; i < samples.labels.size(); ++i)
+    by_class[samples.labels[i]].push_back(static_cast<std::uint32_t>(i));
+
+  Leaks leaks;
+  MeanOverClasses forgotten_mean, retained_mean;
+  for (std::uint32_t label = 0; label < samples.classes; ++label) {
+    const bool forgotten = std::ranges::binary_search(samples.forgotten, label);
+    if (!forgotten && !options.retained) continue;
+    throw_if_stopped(options.stop);
+    ClassAudit audit(populations, splits, label, forgotten, by_class[label], options);
+    const auto results = audit.run();
+    ClassLeaks of_class{.label = label,
+                        .forgotten = forgotten,
+                        .points_train = audit.points_train(),
+                        .points_test = audit.points_test(),
+                        .observers = {}};
+    for (std::size_t o = 0; o < results.size(); ++o)
+      of_class.observers.push_back(to_leak(options.observers[o], results[o], options, bootstrap));
+    leaks.classes.push_back(std::move(of_class));
+    (forgotten ? forgotten_mean : retained_mean).add(results);
+    if (options.on_class) options.on_class();
+  }
+  leaks.forgotten = forgotten_mean.leaks(options, bootstrap);
+  leaks.retained = retained_mean.leaks(options, bootstrap);
+  return leaks;
+}
+
+void to_json(nlohmann::json& json, const ObserverLeak& leak) {
+  json = {{"observer", name_of(leak.observer)}, {"attacks", nlohmann::json::array()}};
+  for (const AttackFigure& attack : leak.attacks)
+    json["attacks"].push_back(
+        {{"attack", name_of(attack.attack)}, {"advantage", attack.advantage}});
+  if (!leak.attacks.empty()) json["worst"] = name_of(leak.attacks[leak.worst].attack);
+  json["ks"] = leak.ks;
+  json["ks_largest"] = leak.ks_largest;
+  json["ks_ones"] = leak.ks_ones;
+}
+
+void to_json(nlohmann::json& json, const ClassLeaks& leaks) {
+  json = {{"class", leaks.label},
+          {"forgotten", leaks.forgotten},
+          {"points_train", leaks.points_train},
+          {"points_test", leaks.points_test},
+          {"observers", leaks.observers}};
+}
+
+void to_json(nlohmann::json& json, const Leaks& leaks) {
+  json = {{"classes", leaks.classes}, {"forgotten", leaks.forgotten}, {"retained", leaks.retained}};
+}
+
+}  // namespace oubli

@@ -7,14 +7,20 @@ namespace oubli {
 void to_channels_last(Shape shape, std::span<const std::uint8_t> image, float* target) {
   constexpr float kScale = 1.0F / 255.0F;
   const std::size_t pixels = shape.pixels();
+  float* __restrict to = target;  // bytes may alias anything: without this no vector code
+  const std::uint8_t* __restrict from = image.data();
   if (shape.channels == 1) {
-    for (std::size_t p = 0; p < pixels; ++p) target[p] = static_cast<float>(image[p]) * kScale;
-    return;
-  }
-  for (std::size_t c = 0; c < shape.channels; ++c) {
-    const std::uint8_t* plane = image.data() + c * pixels;
-    for (std::size_t p = 0; p < pixels; ++p)
-      target[p * shape.channels + c] = static_cast<float>(plane[p]) * kScale;
+    for (std::size_t p = 0; p < pixels; ++p) to[p] = static_cast<float>(from[p]) * kScale;
+  } else if (shape.channels == 3) {
+    for (std::size_t p = 0; p < pixels; ++p) {
+      to[3 * p] = static_cast<float>(from[p]) * kScale;
+      to[3 * p + 1] = static_cast<float>(from[pixels + p]) * kScale;
+      to[3 * p + 2] = static_cast<float>(from[2 * pixels + p]) * kScale;
+    }
+  } else {
+    for (std::size_t c = 0; c < shape.channels; ++c)
+      for (std::size_t p = 0; p < pixels; ++p)
+        to[p * shape.channels + c] = static_cast<float>(from[c * pixels + p]) * kScale;
   }
 }
 

@@ -17,11 +17,21 @@
 namespace oubli {
 namespace {
 
-// The samples to train on: `fill` writes sample i, converted, to its place in a batch.
+// The samples to train on: `fill` writes sample i, converted, to its place in a batch; `fetch`
+// tells the processor that sample i is wanted soon (shuffled samples are far apart in memory).
 struct Samples {
   std::vector<std::uint32_t> labels;
   std::function<void(std::size_t i, float* target)> fill;
+  std::function<void(std::size_t i)> fetch;
 };
+
+constexpr std::size_t kFetchAhead = 4;
+
+void prefetch(const void* data, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  const auto* byte = static_cast<const char*>(data);
+  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(byte + at);
+}
 
 void check_options(const TrainOptions& options) {
   if (options.batch == 0) fail(ErrorCode::usage, "batch: at least 1");
@@ -60,6 +70,7 @@ Network fit(const NetworkSpec& spec, const Samples& samples, const TrainOptions&
       Executor& executor = size == batch ? whole : *rest;
       for (std::size_t i = 0; i < size; ++i) {
         const std::uint32_t sample = order[first + i];
+        samples.fetch(order[std::min(first + i + kFetchAhead, count - 1)]);
         samples.fill(sample, executor.input().data() + i * image_size);
         labels[i] = samples.labels[sample];
       }
@@ -116,6 +127,7 @@ Network train(const NetworkSpec& spec, const ImageSet& set, const TrainOptions& 
   samples.fill = [&](std::size_t i, float* target) {
     to_channels_last(shape, set.image(images[i]), target);
   };
+  samples.fetch = [&](std::size_t i) { prefetch(set.image(images[i]).data(), set.image_size()); };
   return fit(spec, samples, options, stop, on_epoch);
 }
 
@@ -125,6 +137,9 @@ Network refit_head(const Network& network, const ImageSet& set, const TrainOptio
   const std::vector<std::size_t> images = retained_images(set, options.without, samples.labels);
   const Matrix<float> features = network.features(select_images(set, images));
   samples.fill = [&](std::size_t i, float* target) { std::ranges::copy(features.row(i), target); };
+  samples.fetch = [&](std::size_t i) {
+    prefetch(features.row(i).data(), features.cols() * sizeof(float));
+  };
   const NetworkSpec head{.name = "head",
                          .channels = features.cols(),
                          .classes = retained_classes(set.classes(), options.without).size(),

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oubli/data/samples.h"
+
+namespace oubli {
+
+// What the person says about how inputs are made from images; the rest follows from the model's
+// input, or is asked for.
+struct PreparationOptions {
+  std::optional<double> scale = {};        // pixels 0 ... 255 are multiplied by it
+  std::vector<double> mean = {};           // then this is subtracted, one value or one per channel,
+  std::vector<double> standard = {};       // ... and divided by this
+  std::optional<bool> channels_last = {};  // --layout nhwc
+  std::optional<bool> colour = {};         // --grey / --colour
+  std::optional<std::pair<std::size_t, std::size_t>> size = {};  // height, width
+};
+
+// The input of a model, without the batch axis. Unknown extents are empty.
+struct InputShape {
+  DType dtype = DType::f32;
+  std::vector<std::optional<std::size_t>> extents;
+};
+
+// Turns samples into the numbers a model takes: grey or colour, resized, scaled, shifted, laid out.
+class Preparation {
+ public:
+  // Error{usage} naming the flag to give if the shape leaves a question open.
+  Preparation(const PreparationOptions& options, const InputShape& input, const Sample& example);
+
+  // Of one sample.
+  [[nodiscard]] const std::vector<std::size_t>& shape() const { return shape_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] std::size_t bytes() const;
+  // Error{bad_input} naming the sample if it does not fit.
+  void write(const Sample& sample, std::span<std::byte> out) const;
+  // "28 x 28 grey, pixels x 1/255, NCHW", for people and receipts.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  void plan_image(const PreparationOptions& options, const InputShape& input,
+                  const Sample& example);
+
+  DType dtype_ = DType::f32;
+  std::vector<std::size_t> shape_;
+  bool image_ = false;
+  std::size_t height_ = 0, width_ = 0, channels_ = 0;
+  bool channels_last_ = false;
+  double scale_ = 1;
+  std::vector<double> mean_, standard_;  // one per channel
+};
+
+// Resizes planes of height x width x channels: triangle filter, widened when shrinking, so that
+// every source pixel counts (what PIL calls bilinear).
+[[nodiscard]] std::vector<float> resize_image(const Sample& sample, std::size_t height,
+                                              std::size_t width);
+
+}  // namespace oubli

@@ -1,0 +1,214 @@
+#include "oubli/data/samples.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <utility>
+
+#include "oubli/array/array_file.h"
+#include "oubli/data/load.h"
+
+namespace oubli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_image_name(const fs::path& path) {
+  constexpr std::array<std::string_view, 8> kEndings{".png", ".jpg", ".jpeg", ".pgm",
+                                                     ".ppm", ".pnm", ".bmp",  ".jpe"};
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(kEndings, ending) != kEndings.end();
+}
+
+class FolderSource final : public SampleSource {
+ public:
+  explicit FolderSource(const fs::path& folder) : SampleSource(folder.string()) {
+    std::vector<fs::path> classes;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (entry.is_directory() && entry.path().filename().string().front() != '.')
+        classes.push_back(entry.path());
+    }
+    std::ranges::sort(classes);
+    for (const fs::path& path : classes) {
+      std::vector<fs::path> images;
+      for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+        if (entry.is_regular_file() && is_image_name(entry.path())) images.push_back(entry.path());
+      }
+      if (images.empty()) {
+        fail(ErrorCode::bad_input, "{}: no images in this class's folder (PNG, JPEG, PGM, BMP)",
+             path.string());
+      }
+      std::ranges::sort(images);
+      labels_.insert(labels_.end(), images.size(), static_cast<std::uint32_t>(class_names_.size()));
+      files_.insert(files_.end(), images.begin(), images.end());
+      class_names_.push_back(path.filename().string());
+    }
+    if (files_.empty()) {
+      fail(ErrorCode::bad_input, "{}: wanted one subfolder of images per class, found none",
+           folder.string());
+    }
+  }
+
+  [[nodiscard]] Sample read(std::size_t index) const override {
+    return decode_image(files_.at(index));
+  }
+};
+
+class SetSource final : public SampleSource {
+ public:
+  SetSource(const std::string& name, Split split)
+      : SampleSource(name), set_(load_data_set(name, split)) {
+    labels_ = set_.labels;
+    class_names_ = set_.class_names;
+  }
+
+  [[nodiscard]] Sample read(std::size_t index) const override {
+    Sample sample;
+    sample.image = true;
+    sample.what = fmt::format("{} image {}", name(), index);
+    sample.height = set_.height;
+    sample.width = set_.width;
+    sample.channels = set_.channels;
+    sample.pixels.resize(set_.image_size());
+    const std::span<const std::uint8_t> planes = set_.image(index);
+    const std::size_t count = set_.height * set_.width;
+    for (std::size_t c = 0; c < set_.channels; ++c) {
+      for (std::size_t i = 0; i < count; ++i)
+        sample.pixels[i * set_.channels + c] = planes[c * count + i];
+    }
+    return sample;
+  }
+
+ private:
+  ImageSet set_;
+};
+
+class ArraySource final : public SampleSource {
+ public:
+  explicit ArraySource(const fs::path& path)
+      : SampleSource(path.string()), file_(ArrayFile::open(path)) {
+    for (const char* name : {"x", "y"}) (void)file_->at(name);
+    x_ = file_->read("x");
+    const LoadedTensor y = file_->read("y");
+    labels_ = to_labels(y.view, std::size_t{1} << 31);
+    if (x_.view.rank() < 2 || x_.view.shape[0] != labels_.size() || labels_.empty()) {
+      fail(ErrorCode::bad_input, "{}: x is {} and y {}, wanted as many rows of x as labels",
+           path.string(), describe(x_.view), describe(y.view));
+    }
+    files_ = {path};
+    const std::vector<std::size_t>& shape = x_.view.shape;
+    // Bytes in the shape of images are images; everything else is taken as it is.
+    const auto is_channels = [](std::size_t n) { return n == 1 || n == 3; };
+    if (x_.view.dtype == DType::u8 && shape.size() == 3) layout_ = Layout::grey;
+    if (x_.view.dtype == DType::u8 && shape.size() == 4 && is_channels(shape[3]))
+      layout_ = Layout::channels_last;
+    if (x_.view.dtype == DType::u8 && shape.size() == 4 && !is_channels(shape[3]) &&
+        is_channels(shape[1])) {
+      layout_ = Layout::channels_first;
+    }
+  }
+
+  [[nodiscard]] Sample read(std::size_t index) const override {
+    Sample sample;
+    sample.what = fmt::format("{}:x row {}", name(), index);
+    const std::size_t size = x_.view.bytes.size() / labels_.size();
+    const std::span<const std::byte> bytes = x_.view.bytes.subspan(index * size, size);
+    const std::vector<std::size_t> shape(x_.view.shape.begin() + 1, x_.view.shape.end());
+    if (layout_ == Layout::numbers) {
+      sample.array = {x_.view.dtype, shape, {bytes.begin(), bytes.end()}};
+      return sample;
+    }
+    sample.image = true;
+    const bool first = layout_ == Layout::channels_first;
+    sample.channels = layout_ == Layout::grey ? 1 : shape[first ? 0 : 2];
+    sample.height = shape[first ? 1 : 0];
+    sample.width = shape[first ? 2 : 1];
+    const std::size_t count = sample.height * sample.width;
+    sample.pixels.resize(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::size_t from = first ? (i % sample.channels) * count + i / sample.channels : i;
+      sample.pixels[i] = std::to_integer<std::uint8_t>(bytes[from]);
+    }
+    return sample;
+  }
+
+ private:
+  enum class Layout { numbers, grey, channels_last, channels_first };
+  std::unique_ptr<ArrayFile> file_;
+  LoadedTensor x_;
+  Layout layout_ = Layout::numbers;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleSource> SampleSource::open(const std::string& where) {
+  if (fs::is_directory(where)) return std::make_unique<FolderSource>(where);
+  if (fs::is_regular_file(where)) return std::make_unique<ArraySource>(where);
+  const std::size_t colon = where.find(':');
+  const std::string name = where.substr(0, colon);
+  const std::string split = colon == std::string::npos ? "test" : where.substr(colon + 1);
+  const std::vector<std::string>& known = data_set_names();
+  if (std::ranges::find(known, name) == known.end() || (split != "test" && split != "train")) {
+    fail(ErrorCode::usage,
+         "--data {}: no such folder, .npz file or data set; wanted a folder with one subfolder of "
+         "images per "
+         "class, an .npz file with x and y, or one of {}",
+         where, fmt::join(known, ", "));
+  }
+  return std::make_unique<SetSource>(name, split == "train" ? Split::train : Split::test);
+}
+
+std::vector<std::uint32_t> match_labels(const SampleSource& source, std::size_t classes,
+                                        std::span<const std::string> model_names,
+                                        std::string& how) {
+  std::vector<std::uint32_t> labels(source.labels().begin(), source.labels().end());
+  const std::span<const std::string> names = source.class_names();
+  if (names.empty()) {
+    for (const std::uint32_t label : labels) {
+      if (label >= classes) {
+        fail(ErrorCode::bad_input, "{}: label {}, wanted 0 to {}", source.name(), label,
+             classes - 1);
+      }
+    }
+    how = "labels are the model's class numbers";
+    return labels;
+  }
+  std::map<std::string_view, std::uint32_t> by_name;
+  for (std::size_t i = 0; i < model_names.size(); ++i)
+    by_name.emplace(model_names[i], static_cast<std::uint32_t>(i));
+  std::vector<std::string_view> unknown;
+  std::vector<std::uint32_t> places(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = by_name.find(names[i]);
+    if (found == by_name.end()) {
+      unknown.push_back(names[i]);
+    } else {
+      places[i] = found->second;
+    }
+  }
+  if (unknown.empty()) {
+    how = "classes matched by name";
+  } else if (unknown.size() == names.size() && names.size() == classes) {
+    how = "classes matched by order (no name of the data is a name of the model)";
+    for (std::size_t i = 0; i < names.size(); ++i) places[i] = static_cast<std::uint32_t>(i);
+  } else if (unknown.size() == names.size()) {
+    fail(ErrorCode::bad_input,
+         "{}: {} classes, the model has {}, and their names do not match; name the model's classes "
+         "with "
+         "--class-names",
+         source.name(), names.size(), classes);
+  } else {
+    fail(ErrorCode::bad_input, "{}: class '{}' is not a class of the model, while others are",
+         source.name(), unknown.front());
+  }
+  for (std::uint32_t& label : labels) label = places[label];
+  return labels;
+}
+
+}  // namespace oubli

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/tensor.h"
+
+namespace oubli {
+
+// One input: an image, or an array of numbers as a file holds it.
+struct Sample {
+  bool image = false;
+  std::size_t height = 0, width = 0, channels = 0;  // of an image
+  std::vector<std::uint8_t> pixels;                 // height x width x channels
+  Tensor array;                                     // if it is no image
+  std::string what;                                 // for messages
+};
+
+// Labelled inputs that are read one at a time, so that memory does not grow with their number.
+class SampleSource {
+ public:
+  // A folder with one subfolder of images (PNG, JPEG, PGM/PPM, BMP) per class; an .npz file with x
+  // and y; the name of a data set ("mnist": its test images; "mnist:train": its training images).
+  // Error{usage} if `where` is none of these, Error{bad_input} if it is damaged or empty.
+  [[nodiscard]] static std::unique_ptr<SampleSource> open(const std::string& where);
+  virtual ~SampleSource() = default;
+  SampleSource(const SampleSource&) = delete;
+  SampleSource& operator=(const SampleSource&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::size_t size() const { return labels_.size(); }
+  // In the numbering of the source; see match_labels.
+  [[nodiscard]] std::span<const std::uint32_t> labels() const { return labels_; }
+  // Of the source's own classes; empty if its labels are the model's class numbers.
+  [[nodiscard]] std::span<const std::string> class_names() const { return class_names_; }
+  // Its files, for digests; empty for data sets known by name.
+  [[nodiscard]] std::span<const std::filesystem::path> files() const { return files_; }
+  // Safe to call from several threads.
+  [[nodiscard]] virtual Sample read(std::size_t index) const = 0;
+
+ protected:
+  explicit SampleSource(std::string name) : name_(std::move(name)) {}
+  std::vector<std::uint32_t> labels_;
+  std::vector<std::string> class_names_;
+  std::vector<std::filesystem::path> files_;
+
+ private:
+  std::string name_;
+};
+
+// The labels in the numbering of a model with `classes` classes, called `model_names` (empty: not
+// known). Classes are matched by name; if no name fits, in order and only if the numbers of classes
+// agree. Error{bad_input} says what does not fit. `how` tells a person what was done.
+[[nodiscard]] std::vector<std::uint32_t> match_labels(const SampleSource& source,
+                                                      std::size_t classes,
+                                                      std::span<const std::string> model_names,
+                                                      std::string& how);
+
+// Decodes one image file. Error{bad_input} names it.
+[[nodiscard]] Sample decode_image(const std::filesystem::path& path);
+
+}  // namespace oubli

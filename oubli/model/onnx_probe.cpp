@@ -1,0 +1,122 @@
+#include "oubli/model/onnx_probe.h"
+
+#include <algorithm>
+#include <set>
+
+#include "oubli/onnx/builder.h"
+#include "oubli/onnx/schema.h"
+
+namespace oubli {
+
+namespace {
+
+namespace schema = onnx::schema;
+using onnx::Field;
+using onnx::Message;
+using onnx::Model;
+
+void add_output(Model& model, const std::string& name) {
+  for (const onnx::ValueInfo& output : model.graph().outputs) {
+    if (output.name == name) return;
+  }
+  Message info;  // the type is inferred
+  info.add(onnx::bytes_field(schema::value_info::kName, name));
+  model.graph_message().add(onnx::message_field(schema::graph::kOutput, std::move(info)));
+}
+
+Tensor to_float(const TensorView& view) {
+  std::vector<double> values(view.count());
+  decode(view.dtype, view.bytes, values);
+  Tensor tensor = to_tensor(values, DType::f32);
+  tensor.shape = view.shape;
+  return tensor;
+}
+
+const std::uint64_t kBfloat16 = onnx::data_type_of(DType::bf16);
+const std::uint64_t kFloat = onnx::data_type_of(DType::f32);
+
+void retype_value(Model& model, const onnx::ValueInfo& value) {
+  if (value.element_type != kBfloat16) return;
+  Message& info = onnx::open(model.graph_message().fields[value.field], model.what());
+  Message& type = onnx::open(*info.find(schema::value_info::kType), model.what());
+  Message& tensor = onnx::open(*type.find(schema::type::kTensorType), model.what());
+  onnx::set_varint(*tensor.find(schema::type::kElemType), kFloat);
+}
+
+void convert_to_float(Model& model) {
+  Message& graph = model.graph_message();
+  for (const onnx::TensorInfo& info : model.graph().initializers) {
+    if (info.data_type != kBfloat16) continue;
+    const Tensor tensor = to_float(model.load(info).view);
+    graph.fields[info.field] = onnx::message_field(
+        schema::graph::kInitializer, onnx::tensor_message(info.name, tensor.view(info.name)));
+  }
+  for (const auto* values :
+       {&model.graph().inputs, &model.graph().outputs, &model.graph().value_infos}) {
+    for (const onnx::ValueInfo& value : *values) retype_value(model, value);
+  }
+  for (const onnx::Node& node : model.graph().nodes) {
+    for (const onnx::Attribute& attribute : node.attributes) {
+      const bool to_bfloat16 = attribute.name == "to" &&
+                               attribute.i == static_cast<std::int64_t>(kBfloat16) &&
+                               node.op_type == "Cast";
+      const bool constant = !attribute.tensor.empty() &&
+                            model.tensor_info(attribute.tensor, "").data_type == kBfloat16;
+      if (!to_bfloat16 && !constant) continue;
+      Message& message = onnx::open(
+          onnx::open(graph.fields[node.field], model.what()).fields[attribute.field], model.what());
+      if (to_bfloat16) {
+        onnx::set_varint(*message.find(schema::attribute::kInt), kFloat);
+      } else {
+        const Tensor tensor = to_float(model.load(model.tensor_info(attribute.tensor, "")).view);
+        *message.find(schema::attribute::kTensor) = onnx::message_field(
+            schema::attribute::kTensor, onnx::tensor_message("", tensor.view("constant")));
+      }
+    }
+  }
+}
+
+bool uses_bfloat16(const Model& model) {
+  const auto is = [](std::uint64_t type) { return type == kBfloat16; };
+  return std::ranges::any_of(model.graph().initializers, is, &onnx::TensorInfo::data_type) ||
+         std::ranges::any_of(model.graph().inputs, is, &onnx::ValueInfo::element_type);
+}
+
+// A model just written names side files that are not at their place yet.
+void point_to_side_files(Model& model, const Model& original) {
+  for (const onnx::TensorInfo& info : model.graph().initializers) {
+    if (info.location.empty()) continue;
+    const std::string file =
+        original.side_path(info.location).lexically_relative(original.folder()).string();
+    if (file == info.location || file.empty()) continue;
+    for (Field& field : onnx::open(model.graph_message().fields[info.field], model.what()).fields) {
+      if (field.number != schema::tensor::kExternalData) continue;
+      Message& entry = onnx::open(field, model.what());
+      if (entry.text_or(schema::entry::kKey, "") == "location") {
+        onnx::set_text(*entry.find(schema::entry::kValue), file);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+OnnxProbe make_probe(const OnnxModel& file) {
+  const Model& original = file.model();
+  OnnxProbe probe;
+  Model copy(original.bytes(), original.what(), original.folder());
+  probe.as_float = uses_bfloat16(original);
+  if (probe.as_float) {
+    convert_to_float(copy);
+  } else {
+    point_to_side_files(copy, original);
+  }
+  probe.features = file.onnx_head().features;
+  probe.logits = file.onnx_head().logits;
+  add_output(copy, probe.features);
+  add_output(copy, probe.logits);
+  probe.bytes = copy.message().encode();
+  return probe;
+}
+
+}  // namespace oubli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "oubli/model/onnx_head.h"
+#include "oubli/model/onnx_model.h"
+
+namespace oubli {
+
+// A copy of a model for running: it also outputs what the head reads and the logits.
+struct OnnxProbe {
+  std::vector<std::byte> bytes;
+  std::string features;  // names of the two outputs
+  std::string logits;
+  // ONNX Runtime has no bfloat16 on CPUs: such a model was converted to float32 throughout.
+  bool as_float = false;
+};
+
+[[nodiscard]] OnnxProbe make_probe(const OnnxModel& model);
+
+}  // namespace oubli

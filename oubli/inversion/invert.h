@@ -18,11 +18,13 @@ struct InvertibleModel {
 
 // What the attacker descends.
 struct InversionGoal {
-  // The cross-entropy to output `label`.
+  // The cross-entropy to output `label` of a whole model.
   static InversionGoal output(std::size_t label) { return {label, std::nullopt}; }
-  // A class whose output was cut: the attacker puts a constant logit where it was and descends the
-  // cross-entropy to it. The constant's place does not matter, softmax being symmetric.
-  static InversionGoal guessed(double logit) { return {std::nullopt, logit}; }
+  // The same for a model that lost an output: the attacker puts a constant logit where it was.
+  // (Where it was does not matter, softmax being symmetric.)
+  static InversionGoal output(std::size_t label, double guess) { return {label, guess}; }
+  // The cross-entropy to that constant: the class whose output was cut.
+  static InversionGoal cut_output(double guess) { return {std::nullopt, guess}; }
   // The ghost logit: the mean of the retained logits, whose negative stands in for the one that was
   // cut. Needs no guess.
   static InversionGoal ghost() { return {std::nullopt, std::nullopt}; }

@@ -30,18 +30,20 @@ TEST(Evaluate, GradientsAgreeWithFiniteDifferences) {
   const std::vector<float> logits{0.5F, -1.25F, 2.0F};
   expect_gradient(InversionGoal::output(0), logits);
   expect_gradient(InversionGoal::output(2), logits);
-  expect_gradient(InversionGoal::guessed(1), logits);
+  expect_gradient(InversionGoal::output(2, 1), logits);
+  expect_gradient(InversionGoal::cut_output(1), logits);
   expect_gradient(InversionGoal::ghost(), logits);
 }
 
 TEST(Evaluate, ValuesByHand) {
   const std::vector<float> logits{0, 0, 0};
   EXPECT_NEAR(evaluate(InversionGoal::output(1), logits).value, std::log(3.0), 1e-12);
-  EXPECT_NEAR(evaluate(InversionGoal::guessed(0), logits).value, std::log(4.0), 1e-12);
+  EXPECT_NEAR(evaluate(InversionGoal::cut_output(0), logits).value, std::log(4.0), 1e-12);
+  EXPECT_NEAR(evaluate(InversionGoal::output(1, 0), logits).value, std::log(4.0), 1e-12);
   EXPECT_NEAR(evaluate(InversionGoal::ghost(), std::vector<float>{1, 2, 6}).value, 3, 1e-12);
   // No overflow where exp would.
   EXPECT_NEAR(evaluate(InversionGoal::output(0), std::vector<float>{1000, 0}).value, 0, 1e-12);
-  EXPECT_NEAR(evaluate(InversionGoal::guessed(1), std::vector<float>{-1000}).value, 0, 1e-12);
+  EXPECT_NEAR(evaluate(InversionGoal::cut_output(1), std::vector<float>{-1000}).value, 0, 1e-12);
 }
 
 // Logits x and -x of a one-pixel image.

@@ -1,0 +1,242 @@
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/base/interrupt.h"
+#include "oubli/base/progress.h"
+#include "oubli/base/random.h"
+#include "oubli/base/workers.h"
+#include "oubli/cli/commands.h"
+#include "oubli/data/load.h"
+#include "oubli/inversion/study.h"
+#include "oubli/inversion/study_output.h"
+
+namespace oubli::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string data_set;
+  fs::path output = "inversion";
+  std::size_t people = 0;  // 0: four of the faces, all classes of other data sets
+  bool full_size = false;
+  fs::path spec;
+  std::size_t epochs = 0;
+  std::size_t images = 0;
+  std::size_t networks = 1;
+  std::vector<std::string> forget;
+  std::vector<std::string> methods{"naive", "normalization"};
+  bool no_retrained = false;
+  std::string start = "0.5";
+  std::size_t steps = 50;
+  double step_size = 0.3;
+  double guess = 1;
+  std::uint64_t seed = 1;
+  unsigned jobs = 0;
+  bool force = false;
+  bool json = false;
+};
+
+// The first `classes` classes, at most `images` images of each (0: all).
+ImageSet first_classes(const ImageSet& set, std::size_t classes, std::size_t images) {
+  std::vector<std::size_t> chosen;
+  std::vector<std::size_t> seen(set.classes());
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const std::uint32_t label = set.labels[i];
+    if (label < classes && (images == 0 || seen[label]++ < images)) chosen.push_back(i);
+  }
+  ImageSet out = select_images(set, chosen);
+  out.class_names.resize(classes);
+  return out;
+}
+
+ImageSet load(const Options& options) {
+  ImageSet set = load_data_set(options.data_set, Split::train);
+  const bool faces = options.data_set == "att-faces";
+  if (faces && !options.full_size) set = half_size(set);
+  std::size_t classes = options.people;
+  if (classes == 0) classes = faces ? 4 : set.classes();
+  if (classes > set.classes())
+    fail(ErrorCode::usage, "--classes {}: {} has {}", classes, options.data_set, set.classes());
+  return first_classes(set, classes, options.images);
+}
+
+NetworkSpec spec_for(const Options& options, const ImageSet& data) {
+  NetworkSpec spec = inversion_network(data.classes());
+  if (!options.spec.empty())
+    spec = network_from_json(nlohmann::json::parse(read_text_file(options.spec), nullptr, false),
+                             options.spec.string());
+  spec.channels = data.channels;
+  spec.height = data.height;
+  spec.width = data.width;
+  spec.classes = data.classes();
+  check(spec);
+  return spec;
+}
+
+// A grey level, "noise", "mean" (of all images) or "image:N".
+std::vector<float> start_image(const Options& options, const ImageSet& data) {
+  std::vector<float> image(data.image_size());
+  const std::string& start = options.start;
+  if (start == "noise") {
+    RandomStream random(options.seed, task_id("inversion start"));
+    for (float& v : image) v = static_cast<float>(random.uniform());
+    return image;
+  }
+  if (start == "mean") {
+    for (const auto& mean : class_mean_images(data))
+      for (std::size_t i = 0; i < image.size(); ++i)
+        image[i] += mean[i] / static_cast<float>(data.classes());
+    return image;
+  }
+  const bool index = start.starts_with("image:");
+  const char* begin = start.data() + (index ? 6 : 0);
+  const char* end = start.data() + start.size();
+  if (index) {
+    std::size_t number = 0;
+    const auto [at, error] = std::from_chars(begin, end, number);
+    if (error == std::errc() && at == end && number < data.size()) {
+      std::ranges::transform(data.image(number), image.begin(),
+                             [](std::uint8_t v) { return static_cast<float>(v) / 255; });
+      return image;
+    }
+    fail(ErrorCode::usage, "--start {}: there are images 0 to {}", start, data.size() - 1);
+  }
+  double grey = -1;
+  const auto [at, error] = std::from_chars(begin, end, grey);
+  if (error != std::errc() || at != end || grey < 0 || grey > 1)
+    fail(ErrorCode::usage, "--start {}: a grey level from 0 to 1, noise, mean or image:N", start);
+  std::ranges::fill(image, static_cast<float>(grey));
+  return image;
+}
+
+InversionStudy study_of(const Options& options, const ImageSet& data) {
+  InversionStudy study;
+  study.spec = spec_for(options, data);
+  // The paper's recipe for the faces; data sets of thousands of images need fewer rounds.
+  study.training.epochs = options.epochs != 0 ? options.epochs : data.size() < 1000 ? 150 : 6;
+  study.training.seed = options.seed;
+  study.networks = options.networks;
+  for (const std::string& word : options.forget)
+    study.forget.push_back(find_class(data.class_names, word));
+  if (study.forget.empty()) {
+    study.forget.resize(data.classes());
+    std::iota(study.forget.begin(), study.forget.end(), 0U);
+  }
+  study.methods.clear();
+  for (const std::string& name : options.methods) {
+    const auto method = method_named(name);
+    if (!method || *method == Method::custom)
+      fail(ErrorCode::usage, "--method {}: naive, normalization, randomization, zeroing or centre",
+           name);
+    study.methods.push_back(*method);
+  }
+  study.retrained = !options.no_retrained;
+  study.start = start_image(options, data);
+  study.descent = {.steps = options.steps, .step_size = options.step_size};
+  study.guess = options.guess;
+  study.workers = options.jobs != 0 ? options.jobs : available_cores();
+  study.stop = stop_on_interrupt();
+  return study;
+}
+
+void run(const Options& options) {
+  if (!options.force && fs::exists(options.output / "inversion.json"))
+    fail(ErrorCode::usage, "{}: exists; give --force to replace it",
+         (options.output / "inversion.json").string());
+  const ImageSet data = load(options);
+  const InversionStudy study = study_of(options, data);
+  const InversionResult result = run_inversion(study, data);
+  const auto summaries = summarise(result);
+
+  fs::create_directories(options.output);
+  const std::string shown = data.class_names[study.forget.front()];
+  const std::vector<NamedSheet> sheets{
+      {"sheet.png",
+       fmt::format("Every class reconstructed, before and after {} was forgotten", shown),
+       fmt::format(
+           "Columns: classes {}. Rows: a training image, the reconstruction before deletion, and "
+           "after each method; the forgotten class {} is framed.",
+           fmt::join(data.class_names, ", "), shown)},
+      {"full.png", "Each class forgotten in turn",
+       "One block of columns per method. Rows: a training image, the reconstruction before "
+       "deletion, "
+       "then one row per forgotten class, framed where it is the class reconstructed."},
+      {"ghost.png", "The forgotten class by the ghost logit",
+       "Columns: the class that was forgotten and is reconstructed from the mean of the remaining "
+       "logits. Rows: a training image, then one row per method."}};
+  const std::size_t scale = std::max<std::size_t>(1, 112 / data.height);
+  write_file(options.output / sheets[0].file,
+             to_png(figure_sheet(result, data, study.forget.front()), scale));
+  write_file(options.output / sheets[1].file, to_png(full_sheet(result, data), scale));
+  write_file(options.output / sheets[2].file, to_png(ghost_sheet(result, data), scale));
+  const nlohmann::json document = to_json(study, data, result, summaries, sheets);
+  write_file(options.output / "inversion.json", document.dump(1) + "\n");
+  if (options.json)
+    fmt::print("{}\n", document.dump());
+  else
+    fmt::print("{}", to_table(summaries).text());
+  say(fmt::format("pictures and figures: {}", options.output.string()));
+}
+
+}  // namespace
+
+void add_invert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "invert", "Reconstruct classes from networks before and after they were forgotten");
+  command->add_option("DATA", options->data_set, "att-faces, mnist, fashion-mnist or cifar10")
+      ->required();
+  command->add_option("-o,--output", options->output, "Folder for the pictures and inversion.json")
+      ->capture_default_str();
+  command->add_option("--classes", options->people,
+                      "Use the first N classes (default: 4 of the faces, else all)");
+  command->add_option("--images", options->images, "At most N images per class (default: all)");
+  command->add_flag("--full-size", options->full_size, "Faces at 112 x 92 instead of 56 x 46");
+  command
+      ->add_option("--network", options->spec,
+                   "A network's JSON (default: 1000 and 300 sigmoid units)")
+      ->check(CLI::ExistingFile);
+  command->add_option("--epochs", options->epochs,
+                      "Of training (default: 150, 6 for large data sets)");
+  command->add_option("--networks", options->networks, "How many to train and attack")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--class", options->forget,
+                      "Forget this class, by name or number; repeat for several, each on its own "
+                      "(default: each in turn)");
+  command->add_option("--method", options->methods, "How to forget; repeatable")
+      ->capture_default_str();
+  command->add_flag("--no-retrained", options->no_retrained,
+                    "Do not retrain networks without the class for comparison");
+  command
+      ->add_option("--start", options->start, "Start image: a grey level, noise, mean or image:N")
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps of the descent")->capture_default_str();
+  command->add_option("--step-size", options->step_size, "Times the gradient")
+      ->capture_default_str();
+  command->add_option("--guess", options->guess, "The logit put where an output is missing")
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of everything random")->capture_default_str();
+  command->add_option("--jobs", options->jobs, "Threads (default: one per core)");
+  command->add_flag("--force", options->force, "Replace what is in the folder");
+  command->add_flag("--json", options->json, "Print inversion.json on stdout");
+  command->footer(
+      "Examples:\n"
+      "  oubli invert att-faces --networks 10 -o inversion\n"
+      "  oubli invert att-faces --full-size --class s1 -o inversion\n"
+      "  oubli invert fashion-mnist --images 500 -o inversion\n"
+      "  oubli report inversion -o report.html");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

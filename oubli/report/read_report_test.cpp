@@ -1,0 +1,203 @@
+#include "oubli/report/read_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/report/page.h"
+#include "oubli/report/verdict.h"
+
+namespace oubli::report {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json figure_json(double value) {
+  return {{"value", value}, {"low", value - 0.01}, {"high", value + 0.02}};
+}
+
+json leak_json(const char* observer, double advantage) {
+  return {
+      {"observer", observer},
+      {"attacks",
+       {{{"attack", "adaboost"}, {"advantage", figure_json(advantage)}},
+        {{"attack", "new-attack"}, {"advantage", {{"value", nullptr}, {"reason", "too few"}}}}}},
+      {"worst", 0},
+      {"ks", figure_json(advantage / 2)},
+      {"ks_ones", figure_json(advantage / 3)}};
+}
+
+json leaks_json(double advantage) {
+  json classes = json::array();
+  for (int label = 0; label < 3; ++label)
+    classes.push_back({{"label", label},
+                       {"forgotten", label == 1},
+                       {"observers", {leak_json("logits", advantage / (1 + label))}}});
+  return {{"classes", classes},
+          {"forgotten", {leak_json("logits", advantage)}},
+          {"retained", {leak_json("logits", advantage / 10)}}};
+}
+
+json audit_json(double advantage) {
+  const json share = {{"mean", 0.25}, {"std", 0.05}};
+  const json rest = {{"mean", 0.75}, {"std", 0.05}};
+  return {{"format", "oubli-audit"},
+          {"version", 1},
+          {"models_seen", 7},
+          {"models_unseen", 8},
+          {"samples", 90},
+          {"classes", 3},
+          {"forgotten", {1}},
+          {"class_names", {"a", "<b>", "c"}},
+          {"leaks", leaks_json(advantage)},
+          {"floor", nullptr},
+          {"quality",
+           {{{"population", "seen"}, {"accuracy", share}, {"loss", rest}},
+            {{"population", "before"}, {"accuracy", nullptr}, {"reason", "not given"}}}},
+          {"misclassification",
+           {{{"label", 1}, {"population", "seen"}, {"shares", {share, rest}}},
+            {{"label", 1}, {"population", "unseen"}, {"shares", {rest, share}}}}}};
+}
+
+class ReadReport : public ::testing::Test {
+ protected:
+  ReadReport() : folder_(fs::temp_directory_path() / fmt::format("oubli-report-{}", ::getpid())) {
+    fs::create_directories(folder_);
+  }
+  ~ReadReport() override { fs::remove_all(folder_); }
+
+  fs::path write(const char* name, const std::string& text) {
+    write_file(folder_ / name, text);
+    return folder_ / name;
+  }
+  static ReportData read(const fs::path& path) { return read_report(std::vector{path}); }
+  static void expect_error(const fs::path& path, ErrorCode code, const std::string& words) {
+    try {
+      (void)read(path);
+      FAIL() << "no error: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ReadReport, AnAuditGivesLeaksDestinationsAndTables) {
+  const ReportData data = read(write("audit.json", audit_json(0.4).dump()));
+  ASSERT_EQ(data.audits.size(), 1U);
+  const Audit& audit = data.audits[0];
+  EXPECT_THAT(audit.forgotten, ::testing::ElementsAre("<b>"));
+  ASSERT_EQ(audit.leaks.size(), 2U);
+  EXPECT_EQ(audit.leaks[0].attack, "AdaBoost");
+  EXPECT_DOUBLE_EQ(*audit.leaks[0].forgotten.value, 0.4);
+  EXPECT_DOUBLE_EQ(*audit.leaks[0].forgotten.low, 0.39);
+  EXPECT_DOUBLE_EQ(*audit.leaks[0].retained.value, 0.04);
+  EXPECT_FALSE(audit.leaks[0].forgotten_floor.value);
+  EXPECT_EQ(audit.leaks[1].attack, "new-attack");
+  EXPECT_EQ(audit.leaks[1].forgotten.reason, "too few");
+  ASSERT_EQ(audit.ks.size(), 2U);
+  EXPECT_DOUBLE_EQ(*audit.ks[0].random.value, 0.2);
+  EXPECT_FALSE(audit.ks[1].forgotten);
+  ASSERT_EQ(audit.destinations.size(), 2U);
+  EXPECT_EQ(audit.destinations[1].method, "retrained");
+  EXPECT_THAT(audit.destinations[0].classes, ::testing::ElementsAre("a", "c"));
+  EXPECT_DOUBLE_EQ(*audit.destinations[0].shares[1].high, 0.8);
+  // Figures that could not be computed are there with their reason.
+  const std::string text = page(data);
+  EXPECT_THAT(text, HasSubstr("not given"));
+  EXPECT_THAT(text, HasSubstr("too few"));
+  EXPECT_THAT(text, HasSubstr("&lt;b&gt; (forgotten)"));
+  EXPECT_THAT(text, Not(HasSubstr("<b>")));
+}
+
+TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
+  const json results = {
+      {"format", "oubli-results"},
+      {"version", 1},
+      {"experiment", "mnist"},
+      {"class_names", {"a", "<b>", "c"}},
+      {"parts",
+       {{{"hidden", 10}, {"models", {{"seen", 2}}}, {"methods", json::array()}},
+        {{"hidden", 50},
+         {"models", {{"seen", 9}, {"unseen", 9}}},
+         {"floor", audit_json(0.03)},
+         {"methods",
+          {{{"method", "naive"}, {"audit", audit_json(0.6)}},
+           {{"method", "normalization"}, {"samples", "10"}, {"audit", audit_json(0.5)}},
+           {{"method", "normalization"},
+            {"samples", "all"},
+            {"means_from", "test"},
+            {"audit", audit_json(0.4)}}}}}}},
+      {"tables",
+       {{{"title", "T"},
+         {"columns", {"method", "NN"}},
+         {"keys", 1},
+         {"rows",
+          {{{"group", "unlearned"},
+            {"keys", {"naive"}},
+            {"cells",
+             {{{"paper", 0.5}, {"ours", 0.25}, {"low", 0.2}, {"high", 0.3}, {"digits", 2}}}}}}}}}}};
+  write("results.json", results.dump());
+  const ReportData data = read(folder_);
+  ASSERT_EQ(data.audits.size(), 2U);
+  EXPECT_EQ(data.audits[0].title, "50 units");  // most networks first
+  ASSERT_EQ(data.audits[0].leaks.size(), 4U);
+  EXPECT_EQ(data.audits[0].leaks[2].method, "normalization");
+  EXPECT_DOUBLE_EQ(*data.audits[0].leaks[2].forgotten.value, 0.4);
+  EXPECT_DOUBLE_EQ(*data.audits[0].leaks[2].forgotten_floor.value, 0.03);
+  const auto verdicts = judge(data.audits[0], judged_method(data.audits[0], ""));
+  EXPECT_DOUBLE_EQ(*verdicts.at(0).naive->forgotten.value, 0.6);
+  ASSERT_EQ(data.published.size(), 1U);
+  EXPECT_THAT(
+      data.published[0].table.rows.at(0),
+      ::testing::ElementsAre("unlearned", "naive", "NN", "0.50", "0.25", "0.20 to 0.30", ""));
+}
+
+TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {
+  expect_error(write("x.json", "{"), ErrorCode::bad_input, "not a JSON object");
+  expect_error(write("x.json", "[1]"), ErrorCode::bad_input, "not a JSON object");
+  expect_error(write("x.json", R"({"format": "else"})"), ErrorCode::bad_input, "format 'else'");
+  expect_error(write("x.json", R"({"format": "oubli-audit", "version": 2})"), ErrorCode::bad_input,
+               "version 2, this program reads up to 1");
+  json damaged = audit_json(0.4);
+  damaged["misclassification"][0].erase("shares");
+  expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input, "damaged or incomplete");
+  fs::remove(folder_ / "x.json");
+  expect_error(folder_, ErrorCode::missing, "has neither results.json nor inversion.json");
+  expect_error(folder_ / "none.json", ErrorCode::io, "none.json");
+}
+
+TEST_F(ReadReport, PicturesLieBesideTheirDocument) {
+  json inversion = {{"format", "oubli-inversion"},
+                    {"version", 1},
+                    {"sheets", {{{"file", "sheet.png"}, {"title", "t"}, {"description", "d"}}}}};
+  write("sheet.png", "bytes");
+  EXPECT_EQ(read(write("inversion.json", inversion.dump())).inversion->sheets.at(0).png, "bytes");
+  for (const char* name : {"/etc/passwd", "../sheet.png", "..", ""}) {
+    inversion["sheets"][0]["file"] = name;
+    expect_error(write("inversion.json", inversion.dump()), ErrorCode::bad_input,
+                 "is not the name of a file beside it");
+  }
+}
+
+TEST(Page, WithoutDataHasNoEmptySections) {
+  ReportData data;
+  data.title = "nothing";
+  const std::string text = page(data);
+  EXPECT_THAT(text, HasSubstr("Nothing was measured"));
+  EXPECT_THAT(text, Not(HasSubstr("<table")));
+  EXPECT_THAT(text, Not(HasSubstr("<svg")));
+  EXPECT_THAT(text, HasSubstr("default-src 'none'"));
+}
+
+}  // namespace
+}  // namespace oubli::report

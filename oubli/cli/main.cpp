@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
         "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
         "130 interrupted. 'oubli COMMAND --help' has examples.");
     oubli::cli::add_means(app);
+    oubli::cli::add_invert(app);
     oubli::cli::add_report(app);
     try {
       app.parse(argc, argv);

@@ -19,7 +19,8 @@ using Colour = std::array<std::uint8_t, 3>;
 constexpr Colour kWhite{255, 255, 255};
 constexpr Colour kInk{40, 44, 52};
 constexpr Colour kFrame{213, 94, 0};  // vermilion of Okabe and Ito
-constexpr std::size_t kGap = 8;
+constexpr std::size_t kGap = 12;
+constexpr std::size_t kFrameWidth = 4;
 constexpr std::size_t kWideGap = 28;
 constexpr std::size_t kTextScale = 2;
 constexpr std::size_t kLineHeight = 12 * kTextScale;
@@ -74,7 +75,8 @@ void draw_tile(Picture& picture, const Sheet& sheet, const Sheet::Tile& tile, st
   const std::size_t plane = sheet.height * sheet.width;
   OUBLI_ASSERT(tile.pixels.size() == sheet.channels * plane);
   if (tile.framed)
-    picture.fill(x - 4, y - 4, sheet.width * scale + 8, sheet.height * scale + 8, kFrame);
+    picture.fill(x - kFrameWidth, y - kFrameWidth, sheet.width * scale + 2 * kFrameWidth,
+                 sheet.height * scale + 2 * kFrameWidth, kFrame);
   for (std::size_t i = 0; i < sheet.height; ++i) {
     for (std::size_t j = 0; j < sheet.width; ++j) {
       Colour colour{};
@@ -112,12 +114,19 @@ std::string to_png(const Sheet& sheet, std::size_t scale) {
 
   std::vector<std::size_t> left;  // of each column
   std::size_t x = label + (label > 0 ? 2 * kGap : kGap);
+  std::size_t title_end = 0;
   for (std::size_t j = 0; j < sheet.column_titles.size(); ++j) {
     if (std::ranges::find(sheet.gap_before, j) != sheet.gap_before.end()) x += kWideGap;
+    // A title reaches over untitled columns to its right; the next titled one keeps clear of it.
+    const std::string& title = sheet.column_titles[j];
+    if (!title.empty()) {
+      x = std::max(x, title_end);
+      title_end = x + text_pixels(title) + kGap;
+    }
     left.push_back(x);
-    // A word wider than its tile widens the column.
-    x += std::max(tile_width, text_pixels(sheet.column_titles[j])) + kGap;
+    x += tile_width + kGap;
   }
+  x = std::max(x, title_end);
   const std::size_t head = kLineHeight + kGap;
   Picture picture(x, head + sheet.rows.size() * (tile_height + kGap));
   for (std::size_t j = 0; j < left.size(); ++j)

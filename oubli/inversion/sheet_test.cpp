@@ -53,16 +53,17 @@ TEST(Sheet, TilesHaveTheirPixelsAndFrames) {
   sheet.row_titles = {""};
   sheet.rows = {{{{0, 1, 1, 0}, false}, {{0, 0, 0, 0}, true}}};
   const Decoded back = decode(to_png(sheet, 10));
-  // 8 + 20 + 8 + 20 + 8 across; a line of titles (24) and a gap, the tile and a gap down.
-  ASSERT_EQ(back.width, 64U);
-  ASSERT_EQ(back.height, 60U);
-  EXPECT_EQ(back.red(8, 32), 0);
-  EXPECT_EQ(back.red(18, 32), 255);
-  EXPECT_EQ(back.red(27, 51), 0);
-  EXPECT_EQ(back.red(7, 32), 255);   // no frame
-  EXPECT_EQ(back.red(34, 32), 213);  // the frame's vermilion
-  EXPECT_EQ(back.blue(34, 32), 0);
-  EXPECT_EQ(back.red(36, 32), 0);
+  // 12 + 20 + 12 + 20 + 12 across; a line of titles (24) and a gap, the tile and a gap down.
+  ASSERT_EQ(back.width, 76U);
+  ASSERT_EQ(back.height, 68U);
+  EXPECT_EQ(back.red(12, 36), 0);
+  EXPECT_EQ(back.red(22, 36), 255);
+  EXPECT_EQ(back.red(31, 55), 0);
+  EXPECT_EQ(back.red(11, 36), 255);  // no frame
+  EXPECT_EQ(back.red(39, 36), 255);  // between
+  EXPECT_EQ(back.red(40, 36), 213);  // the frame's vermilion
+  EXPECT_EQ(back.blue(40, 36), 0);
+  EXPECT_EQ(back.red(44, 36), 0);
 }
 
 TEST(Sheet, ColoursAndWordsAreDrawn) {

@@ -216,7 +216,9 @@ InversionResult run_inversion(const InversionStudy& study, const ImageSet& data,
                 std::string(name_of(method)), forgotten);
           if (retrain) {
             training.without = {forgotten};
-            attacker.after(train(study.spec, data, training, study.stop), "retrained", forgotten);
+            NetworkSpec smaller = study.spec;
+            smaller.classes -= 1;
+            attacker.after(train(smaller, data, training, study.stop), "retrained", forgotten);
           }
         }
         found[number] = attacker.take();

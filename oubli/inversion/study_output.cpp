@@ -137,7 +137,10 @@ Sheet ghost_sheet(const InversionResult& result, const ImageSet& data) {
   add_row(sheet, "training image", std::move(training));
   for (const std::string& state : states_after(result)) {
     std::vector<Sheet::Tile> tiles;
-    for (const std::uint32_t c : forgotten) tiles.push_back(tile(result, state, c, c, true));
+    for (const std::uint32_t c : forgotten) {
+      tiles.push_back(tile(result, state, c, c, true));
+      tiles.back().framed = false;  // every one is of the forgotten class
+    }
     add_row(sheet, state, std::move(tiles));
   }
   return sheet;

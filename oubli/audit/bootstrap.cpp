@@ -38,7 +38,8 @@ std::pair<double, double> ModelBootstrap::interval(std::span<const double> first
   std::ranges::sort(values);
   // A mean of n resampled values varies by (n - 1) / n too little, and percentiles are normal ones.
   const auto n = static_cast<double>(std::min(first_, second_));
-  const double quantile = std::sqrt(n / (n - 1)) * student_t_975(n - 1);
+  const double quantile =
+      std::sqrt(n / (n - 1)) * student_t_975(static_cast<double>(first_ + second_ - 2));
   const double tail = std::erfc(quantile / std::sqrt(2.0)) / 2;
   const double place = tail * static_cast<double>(resamples_ + 1) - 1;
   const auto low = static_cast<std::size_t>(std::max(0.0, std::round(place)));

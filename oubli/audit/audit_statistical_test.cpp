@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oubli/audit/audit.h"
+#include "oubli/audit/bootstrap.h"
+#include "oubli/audit/test_populations.h"
+
+namespace oubli {
+namespace {
+
+using testing::Made;
+using testing::made_labels;
+using testing::made_population;
+using testing::made_samples;
+
+double phi(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
+
+Leaks leaks_of(const Made& seen, const Made& unseen, std::uint64_t seed, AuditOptions options) {
+  const std::vector<std::uint32_t> labels = made_labels(seen);
+  options.retained = false;
+  return tell_apart(made_population(seen, 2 * seed), made_population(unseen, 2 * seed + 1),
+                    made_samples(seen, labels), options);
+}
+
+// Equal distributions, rows independent: an attack's answers on the n = 2 x 9 x 100 test points are
+// right with probability 1/2 whatever it has learnt, so its advantage has standard deviation
+// 1 / sqrt(n) = 0.0236, and exceeds 5 of them (0.118) with probability 6e-7; 4 attacks x 3
+// observers x 5 repetitions make 4e-5.
+// A KS statistic of 3000 against 3000 points exceeds 0.07 with probability
+// 2 exp(-2 * 0.07^2 * 1500) = 8e-7; 101 directions x 2 observers x 5: 8e-4 by the union bound.
+TEST(AuditStatistical, EqualPopulationsCannotBeToldApart) {
+  const Made made{.models = 30, .classes = 3, .per_class = 100};
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const Leaks leaks = leaks_of(made, made, 100 + seed, {.directions = 100, .seed = seed});
+    for (const ObserverLeak& leak : leaks.forgotten) {
+      for (const AttackFigure& attack : leak.attacks)
+        EXPECT_LT(std::abs(*attack.advantage.value), 0.118) << name_of(attack.attack);
+      if (leak.observer == Observer::label) continue;
+      EXPECT_LT(*leak.ks_largest.value, 0.07);
+    }
+    EXPECT_LT(*leaks.forgotten[0].ks_ones.value, 0.07);
+  }
+}
+
+// Two Gaussians d apart: no attack can have more than 2 Phi(d / 2) - 1, and the linear one comes
+// close. 2 x 12 x 200 = 4800 test points: standard deviation at most 1 / sqrt(4800) = 0.0144; above
+// the bound by 4 of them with probability 3e-5 per attack (5 attacks x 3 separations: 5e-4). The
+// linear attack learns 4 numbers from 11,200 points and loses less than 0.01 by it.
+TEST(AuditStatistical, GaussiansGiveTheBayesAdvantage) {
+  for (const double d : {0.5, 1.0, 2.0}) {
+    const Made unseen{.models = 40, .classes = 4, .per_class = 200};
+    Made seen = unseen;
+    seen.shift_first = d;
+    AuditOptions options{.observers = {Observer::logits}, .directions = 0};
+    options.attacks.push_back(Attack::strong_forest);
+    const ObserverLeak leak = leaks_of(seen, unseen, 200, options).forgotten[0];
+    const double bayes = 2 * phi(d / 2) - 1;
+    for (const AttackFigure& attack : leak.attacks) {
+      EXPECT_LT(*attack.advantage.value, bayes + 4 * 0.0144) << name_of(attack.attack) << ' ' << d;
+      if (attack.attack != Attack::logistic) continue;
+      EXPECT_NEAR(*attack.advantage.value, bayes, 4 * 0.0144 + 0.01) << d;
+      EXPECT_LT(*attack.advantage.low, bayes);
+      EXPECT_GT(*attack.advantage.high, bayes - 0.01);
+    }
+  }
+}
+
+// The KS statistic along a direction of a shift d between Gaussians is Phi(d/2) - Phi(-d/2).
+TEST(AuditStatistical, KsAlongAllOnesIsTheAnalyticOne) {
+  const Made unseen{.models = 40, .classes = 4, .per_class = 200};
+  Made seen = unseen;
+  seen.shift_all = 0.5;  // 0.5 sqrt(3) along (1, 1, 1) / sqrt(3)
+  const ObserverLeak leak =
+      leaks_of(seen, unseen, 300,
+               {.attacks = {}, .observers = {Observer::logits}, .directions = 10})
+          .forgotten[0];
+  // 8000 against 8000 points: within 0.04 but with probability 2 exp(-2 * 0.04^2 * 4000) = 6e-6.
+  EXPECT_NEAR(*leak.ks_ones.value, 2 * phi(0.25 * std::sqrt(3.0)) - 1, 0.04);
+}
+
+// Coverage. Model i shows 150 images with values N(mu_i, 1), mu_i ~ N(+-d/2, tau^2) by population;
+// the attack says "seen" above 0. Its expected advantage is 2 Phi((d/2) / sqrt(1 + tau^2)) - 1.
+// 3000 repetitions: a true coverage of 0.95 shows within 0.95 +- 4 sqrt(0.95 * 0.05 / 3000) =
+// +- 0.016 but with probability 6e-5. The bootstrap is only asymptotically right (percentiles of a
+// skewed mean of 30): 0.005 more on the low side.
+TEST(AuditStatistical, IntervalsCoverTheTruth) {
+  for (const std::size_t models : {10U, 30U}) {
+    constexpr double kSeparation = 1, kTau = 0.5;
+    const double truth = 2 * phi(kSeparation / 2 / std::sqrt(1 + kTau * kTau)) - 1;
+    std::size_t covered = 0;
+    constexpr std::size_t kRepetitions = 3000;
+    for (std::size_t repetition = 0; repetition < kRepetitions; ++repetition) {
+      RandomStream random(11, task_id("coverage", {models, repetition}));
+      std::vector<double> shares[2];
+      for (auto& side : shares) {
+        for (std::size_t m = 0; m < models; ++m) {
+          const double mu = kSeparation / 2 + kTau * random.normal();
+          std::size_t right = 0;
+          for (int i = 0; i < 150; ++i) right += random.normal() + mu > 0 ? 1U : 0U;
+          side.push_back(static_cast<double>(right) / 150);
+        }
+      }
+      const ModelBootstrap bootstrap(models, models, 500, random);
+      const auto [low, high] = bootstrap.interval(shares[0], shares[1]);
+      covered += low - 1 <= truth && truth <= high - 1 ? 1U : 0U;
+    }
+    const double coverage = static_cast<double>(covered) / kRepetitions;
+    EXPECT_GT(coverage, 0.95 - 0.016 - 0.005) << models;
+    EXPECT_LT(coverage, 0.95 + 0.016) << models;
+    RecordProperty("coverage_" + std::to_string(models), std::to_string(coverage));
+    printf("coverage with %zu models: %.4f\n", models, coverage);
+  }
+}
+
+}  // namespace
+}  // namespace oubli

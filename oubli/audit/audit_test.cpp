@@ -1,0 +1,280 @@
+#include "oubli/audit/audit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oubli/audit/bootstrap.h"
+#include "oubli/audit/test_populations.h"
+#include "oubli/base/error.h"
+
+namespace oubli {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Made;
+using testing::made_labels;
+using testing::made_population;
+using testing::made_samples;
+using ::testing::ThrowsMessage;
+
+// Few directions and resamples: what is tested here does not need more.
+AuditOptions quick() { return {.directions = 20, .bootstrap = 200, .seed = 3}; }
+
+struct Case {
+  Made made;
+  std::vector<std::uint32_t> labels = made_labels(made);
+  AuditInput input{.seen = made_population(made, 1, "seen"),
+                   .unseen = made_population(made, 2, "unseen"),
+                   .unseen2 = {},
+                   .before = {},
+                   .seen_features = {},
+                   .unseen_features = {},
+                   .samples = made_samples(made, labels),
+                   .class_names = {}};
+};
+
+TEST(Audit, SaysWhatIsWrongWithTheInput) {
+  const auto expect = [](const Case& s, const char* message) {
+    EXPECT_THAT([&] { (void)audit(s.input, quick()); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  {
+    Case s;
+    s.input.unseen = made_population({.all_columns = true}, 2, "unseen");
+    expect(s, "one for every class; wanted 3");
+  }
+  {
+    Case s;
+    s.input.unseen = made_population({.classes = 6}, 2, "unseen");
+    s.input.unseen.samples = s.input.seen.samples;
+    expect(s, "must be of the same task");
+  }
+  {
+    Case s;
+    s.input.seen = made_population({.models = 1}, 1, "seen");
+    expect(s, "needs at least two models");
+  }
+  {
+    Case s;
+    s.input.unseen = s.input.seen;
+    expect(s, "hold the same logits");
+  }
+  {
+    Case s;
+    s.input.unseen2 = s.input.unseen;
+    expect(s, "hold the same logits");
+  }
+  {
+    Case s;
+    s.labels[5] = 4;
+    s.input.samples = made_samples(s.made, s.labels);
+    expect(s, "sample 5 has label 4");
+  }
+  {
+    Case s;
+    std::ranges::replace(s.labels, 2U, 0U);
+    s.input.samples = made_samples(s.made, s.labels);
+    expect(s, "no sample of class 2");
+    AuditOptions forgotten_only = quick();
+    forgotten_only.retained = false;
+    EXPECT_NO_THROW((void)audit(s.input, forgotten_only));
+  }
+  {
+    Case s;
+    s.labels.pop_back();
+    s.input.samples = made_samples(s.made, s.labels);
+    expect(s, "80 samples, but there are 79 labels");
+  }
+  {
+    Case s;
+    s.input.before = made_population({.models = 9, .all_columns = true}, 1, "before");
+    expect(s, "same models, in order");
+    s.input.before = made_population({}, 7, "before");
+    expect(s, "logits before unlearning have a column for every class");
+  }
+  {
+    Case s;
+    s.input.samples.forgotten = {};
+    expect(s, "no forgotten class");
+  }
+}
+
+TEST(Audit, GivesEveryFigureOrTheReason) {
+  Case s;
+  const AuditResult result = audit(s.input, quick());
+  ASSERT_EQ(result.leaks.classes.size(), 4U);
+  EXPECT_TRUE(result.leaks.classes[1].forgotten);
+  ASSERT_EQ(result.leaks.forgotten.size(), 3U);  // observers
+  ASSERT_EQ(result.leaks.retained.size(), 3U);
+  // 7 of 10 models of either population, 20 images each.
+  EXPECT_EQ(result.leaks.classes[0].points_train, 2U * 7 * 20);
+  EXPECT_EQ(result.leaks.classes[0].points_test, 2U * 3 * 20);
+  EXPECT_FALSE(result.floor.has_value());
+  EXPECT_THAT(result.floor_reason, HasSubstr("no second population"));
+  EXPECT_THAT(result.flips.reason, HasSubstr("before unlearning"));
+  const ObserverLeak& label = result.leaks.forgotten[2];
+  EXPECT_EQ(label.observer, Observer::label);
+  EXPECT_THAT(label.ks.reason, HasSubstr("label is not a number"));
+  EXPECT_FALSE(label.ks.value.has_value());
+  EXPECT_TRUE(label.attacks[0].advantage.value.has_value());
+  EXPECT_FALSE(result.leaks.forgotten[1].ks_ones.value.has_value());
+  EXPECT_TRUE(result.leaks.forgotten[0].ks_ones.value.has_value());
+  EXPECT_TRUE(result.worst_advantage().has_value());
+
+  const nlohmann::json json = result;
+  EXPECT_EQ(json["format"], "oubli-audit");
+  EXPECT_EQ(json["leaks"]["forgotten"][2]["ks"]["value"], nullptr);
+  EXPECT_EQ(json["floor"]["reason"], result.floor_reason);
+  const std::string text = to_text(result);
+  EXPECT_THAT(text, HasSubstr("n/a, floor: no second population"));
+  EXPECT_THAT(text, HasSubstr("(worst)"));
+  const std::string csv = to_csv(result);
+  // Per class and observer four attacks and three KS figures; and the header.
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);
+}
+
+TEST(Audit, ForgottenMeanIsTheClassAndRetainedMeanTheMean) {
+  Case s;
+  const AuditResult result = audit(s.input, quick());
+  for (std::size_t o = 0; o < 3; ++o) {
+    for (std::size_t a = 0; a < 4; ++a) {
+      EXPECT_DOUBLE_EQ(*result.leaks.forgotten[o].attacks[a].advantage.value,
+                       *result.leaks.classes[1].observers[o].attacks[a].advantage.value);
+      double mean = 0;
+      for (const std::size_t c : {0U, 2U, 3U})
+        mean += *result.leaks.classes[c].observers[o].attacks[a].advantage.value / 3;
+      EXPECT_NEAR(*result.leaks.retained[o].attacks[a].advantage.value, mean, 1e-12);
+    }
+  }
+}
+
+TEST(Audit, DoesNotDependOnTheNumberOfWorkers) {
+  Case s;
+  s.input.unseen2 = made_population(s.made, 3, "unseen2");
+  AuditOptions options = quick();
+  options.images_forgotten = 15;
+  const nlohmann::json one = audit(s.input, options);
+  options.workers = 3;
+  EXPECT_EQ(one, nlohmann::json(audit(s.input, options)));
+  options.seed = 4;
+  EXPECT_NE(one["leaks"], nlohmann::json(audit(s.input, options))["leaks"]);
+}
+
+TEST(Audit, TakesAKnownFloor) {
+  Case s;
+  s.input.unseen2 = made_population(s.made, 3, "unseen2");
+  const nlohmann::json computed = audit(s.input, quick());
+  const Leaks floor = tell_apart(*s.input.unseen2, s.input.unseen, s.input.samples, quick());
+  EXPECT_EQ(computed, nlohmann::json(audit(s.input, quick(), &floor)));
+}
+
+TEST(Audit, CountsFlipsAndDestinations) {
+  // Two models, three samples, three classes of which class 2 is forgotten.
+  const auto table = [](std::vector<std::vector<float>> models, std::size_t columns,
+                        std::string name) {
+    return Population{
+        .name = std::move(name),
+        .models = models.size(),
+        .samples = models.front().size() / columns,
+        .columns = columns,
+        .read = [models, columns](std::size_t model, std::span<const std::uint32_t> rows,
+                                  MatrixView<float> out) {
+          for (std::size_t i = 0; i < rows.size(); ++i)
+            std::copy_n(models[model].begin() + static_cast<std::ptrdiff_t>(rows[i] * columns),
+                        columns, out.row(i).begin());
+        }};
+  };
+  const std::vector<std::uint32_t> labels{0, 1, 2};
+  AuditInput input{
+      .seen = table({{9, 0, 9, 0, 0, 9}, {9, 0, 0, 9, 9, 0}}, 2, "seen"),
+      .unseen = table({{8, 0, 0, 8, 8, 0}, {7, 0, 0, 7, 7, 0}}, 2, "unseen"),
+      .unseen2 = {},
+      .before = table({{9, 0, 0, 0, 9, 0, 3, 0, 9}, {9, 0, 0, 0, 9, 0, 3, 0, 9}}, 3, "before"),
+      .seen_features = {},
+      .unseen_features = {},
+      .samples = {.labels = labels, .classes = 3, .forgotten = {2}},
+      .class_names = {"a", "b", "c"}};
+  const AuditResult result = audit(input, quick());
+  // Model 0 answers 0, 0, 1 where naive deletion answers 0, 1, 0; model 1 the same as naive.
+  EXPECT_DOUBLE_EQ(result.flips.all->mean, (2.0 / 3 + 0) / 2);
+  EXPECT_DOUBLE_EQ(result.flips.forgotten->mean, 0.5);
+  EXPECT_DOUBLE_EQ(result.flips.correct->mean, 0.25);
+  EXPECT_EQ(result.quality[0].population, "before");
+  EXPECT_DOUBLE_EQ(result.quality[0].accuracy->mean, 1);
+  EXPECT_DOUBLE_EQ(result.quality[1].accuracy->mean, 0.75);
+  EXPECT_NEAR(result.quality[1].accuracy->std, std::sqrt(0.125), 1e-12);
+  const double right = std::log1p(std::exp(-9.0)), wrong = 9 + right;
+  EXPECT_NEAR(result.quality[1].loss->mean, ((right + wrong) / 2 + right) / 2, 1e-12);
+  ASSERT_EQ(result.misclassification.size(), 2U);
+  EXPECT_DOUBLE_EQ(result.misclassification[0].shares[0].mean, 0.5);
+  EXPECT_DOUBLE_EQ(result.misclassification[1].shares[0].mean, 1);
+  EXPECT_THAT(to_text(result), HasSubstr("c (2)"));
+}
+
+TEST(Audit, ProbesFeatures) {
+  Case s;
+  // Columns of signal 3 for the true class, the forgotten one included: features that know it.
+  Made features = s.made;
+  features.all_columns = true;
+  features.per_class = s.made.per_class;
+  s.input.seen_features = made_population(features, 5, "features");
+  const AuditResult result = audit(s.input, quick());
+  ASSERT_EQ(result.probes.size(), 1U);
+  ASSERT_TRUE(result.probes[0].seen.has_value());
+  EXPECT_GT(result.probes[0].seen->mean, 0.9);
+  EXPECT_THAT(result.probes[0].sentence, HasSubstr("linear probe finds"));
+  EXPECT_THAT(result.probes[0].sentence, HasSubstr("was not measured"));
+}
+
+TEST(Audit, FindsAClearLeakAndNamesTheDirection) {
+  Case s;
+  s.made.models = 20;
+  s.made.per_class = 40;
+  s.labels = made_labels(s.made);
+  s.input.samples = made_samples(s.made, s.labels);
+  s.input.unseen = made_population(s.made, 2, "unseen");
+  Made shifted = s.made;
+  shifted.shift_all = 2;  // along all-ones: visible in logits, not in probabilities
+  s.input.seen = made_population(shifted, 1, "seen");
+  const AuditResult result = audit(s.input, quick());
+  // sqrt(3) * 2 apart: 2 Phi(1.73) - 1 = 0.917. 480 test points: standard error 0.018.
+  EXPECT_NEAR(*result.leaks.forgotten[0].attacks[3].advantage.value, 0.917, 0.08);
+  EXPECT_LT(*result.leaks.forgotten[0].attacks[3].advantage.low, 0.917);
+  EXPECT_GT(*result.leaks.forgotten[0].attacks[3].advantage.high, 0.85);
+  EXPECT_NEAR(*result.leaks.forgotten[0].ks_ones.value, 0.917, 0.08);
+  EXPECT_LT(*result.leaks.forgotten[1].attacks[3].advantage.value, 0.25);
+  EXPECT_LT(*result.leaks.retained[0].attacks[3].advantage.value, 0.25);
+}
+
+TEST(Bootstrap, KnowsStudentsT) {
+  EXPECT_NEAR(student_t_975(5), 2.5706, 0.003);
+  EXPECT_NEAR(student_t_975(9), 2.2622, 0.001);
+  EXPECT_NEAR(student_t_975(29), 2.0452, 0.0005);
+}
+
+TEST(Bootstrap, IsImpossibleForOneModel) {
+  RandomStream random(1, 1);
+  EXPECT_FALSE(ModelBootstrap(1, 5, 100, random).possible());
+  EXPECT_FALSE(ModelBootstrap(5, 5, 0, random).possible());
+  EXPECT_TRUE(ModelBootstrap(2, 5, 100, random).possible());
+}
+
+TEST(Bootstrap, EqualsTheIntervalOfTheNormalDistribution) {
+  // Means of 30 numbers are nearly normal: the interval is that of Student's t, up to the noise
+  // of 20,000 resamples (1 %) and the skewness of the draw.
+  RandomStream random(7, 7);
+  std::vector<double> a(30), b(30);
+  for (double& value : a) value = random.normal();
+  for (double& value : b) value = random.normal();
+  const ModelBootstrap bootstrap(30, 30, 20000, random);
+  const auto [low, high] = bootstrap.interval(a, b);
+  const MeanStd sa = mean_std(a), sb = mean_std(b);
+  const double half = student_t_975(58) * std::sqrt((sa.std * sa.std + sb.std * sb.std) / 30);
+  EXPECT_NEAR(high - low, 2 * half, 0.08 * half);
+}
+
+}  // namespace
+}  // namespace oubli

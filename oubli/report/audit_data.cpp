@@ -99,7 +99,7 @@ void add_destinations(Audit& out, const std::string& method, const json& audit,
     if (population != "seen" && !(with_retrained && population == "unseen")) continue;
     Destinations d;
     d.method = population == "seen" ? method : "retrained";
-    d.forgotten_class = class_name(audit, entry.at("label").get<std::size_t>());
+    d.forgotten_class = class_name(audit, entry.at("class").get<std::size_t>());
     for (std::size_t label = 0; d.shares.size() < entry.at("shares").size(); ++label) {
       if (forgotten.contains(label)) continue;
       d.classes.push_back(class_name(audit, label));
@@ -164,7 +164,7 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
     Measured best;
     if (entries == nullptr) return best;
     for (const json& entry : *entries) {
-      if (entry.at("label").get<std::size_t>() != label) continue;
+      if (entry.at("class").get<std::size_t>() != label) continue;
       const json* leak = of_observer(list(entry, "observers"), observer);
       if (leak == nullptr) continue;
       for (const json& attack : list(*leak, "attacks"))
@@ -175,7 +175,7 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
     return best;
   };
   for (const json& entry : *classes) {
-    const auto label = entry.at("label").get<std::size_t>();
+    const auto label = entry.at("class").get<std::size_t>();
     for (const json& leak : list(entry, "observers")) {
       const std::string observer = text(leak, "observer");
       std::string name = class_name(*methods.front().second, label);
@@ -203,7 +203,7 @@ NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
       return find(probe, key) != nullptr ? plus_minus(probe, key, 1, 3) : text(probe, "reason");
     };
     out.table.rows.push_back(
-        {class_name(audit, probe.at("label").get<std::size_t>()), cell("seen"), cell("unseen")});
+        {class_name(audit, probe.at("class").get<std::size_t>()), cell("seen"), cell("unseen")});
   }
   return out;
 }
@@ -236,11 +236,13 @@ Audit audit_data(const std::vector<AuditedMethod>& methods, const json* floor) {
 void add_audit(ReportData& data, const json& document) {
   Audit audit = audit_data({{"audited models", &document}}, nullptr);
   audit.title = "audit";
-  audit.note = fmt::format("{} audited and {} retrained models, {} samples.",
-                           document.value("models_seen", 0), document.value("models_unseen", 0),
-                           document.value("samples", 0));
-  if (const std::string reason = text(document, "floor_reason"); !reason.empty())
-    data.not_tested.push_back("The floor, retrained against retrained models: " + reason);
+  const json models = document.value("models", json::object());
+  audit.note =
+      fmt::format("{} audited and {} retrained models, {} samples.", models.value("seen", 0),
+                  models.value("unseen", 0), document.value("samples", 0));
+  if (const json* floor = find(document, "floor"); floor != nullptr)
+    if (const std::string reason = text(*floor, "reason"); !reason.empty())
+      data.not_tested.push_back("The floor, retrained against retrained models: " + reason);
   if (data.title.empty())
     data.title =
         "Audit: forgetting " + (audit.forgotten.empty() ? "a class" : audit.forgotten.front());

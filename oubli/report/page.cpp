@@ -38,10 +38,17 @@ std::string figure(const std::string& picture, const Table& numbers) {
 // Long tables are closed until asked for.
 std::string named_table(const NamedTable& named) {
   constexpr std::size_t kLong = 12;
+  std::string out =
+      fmt::format("<h3>{}</h3>\n{}", escape(named.title), paragraph(named.note, "note"));
+  if (!named.charts.empty()) {
+    out += "<div class=\"panels\">\n";
+    for (const DotChart& picture : named.charts) out += figure(svg(picture), table(picture));
+    out += "</div>\n";
+  }
   const std::size_t rows = named.table.rows.size();
-  return fmt::format("<h3>{}</h3>\n{}{}", escape(named.title), paragraph(named.note, "note"),
-                     rows > kLong ? html_details(fmt::format("Table of {} rows", rows), named.table)
-                                  : html(named.table));
+  return out + (rows > kLong || !named.charts.empty()
+                    ? html_details(fmt::format("The whole table, {} rows", rows), named.table)
+                    : html(named.table));
 }
 
 std::string list(const std::vector<std::string>& items) {
@@ -300,7 +307,7 @@ std::string receipt_section(const Receipt& receipt) {
   if (!receipt.facts.empty()) out += definitions(receipt.facts);
   if (!receipt.digests.empty())
     out += "<h3>SHA-256 digests</h3>\n" + definitions(receipt.digests, "hex");
-  if (receipt.classes) out += named_table(*receipt.classes);
+  for (const NamedTable& named : receipt.tables) out += named_table(named);
   return out;
 }
 

@@ -1,6 +1,5 @@
 #include "oubli/report/read_report.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
@@ -89,9 +88,7 @@ ReportData read_report(std::span<const fs::path> inputs) {
            "them",
            input.string());
   }
-  for (std::string& limit : general_limits())
-    if (std::ranges::find(data.limits, limit) == data.limits.end())
-      data.limits.push_back(std::move(limit));
+  if (data.limits.empty()) data.limits = general_limits();  // a receipt has its own words
   data.provenance.emplace_back("program", fmt::format("oubli {}", kVersion));
   return data;
 }

@@ -37,7 +37,7 @@ json leak_json(const char* observer, double advantage) {
 json leaks_json(double advantage) {
   json classes = json::array();
   for (int label = 0; label < 3; ++label)
-    classes.push_back({{"label", label},
+    classes.push_back({{"class", label},
                        {"forgotten", label == 1},
                        {"observers", {leak_json("logits", advantage / (1 + label))}}});
   return {{"classes", classes},
@@ -50,20 +50,19 @@ json audit_json(double advantage) {
   const json rest = {{"mean", 0.75}, {"std", 0.05}};
   return {{"format", "oubli-audit"},
           {"version", 1},
-          {"models_seen", 7},
-          {"models_unseen", 8},
+          {"models", {{"seen", 7}, {"unseen", 8}}},
           {"samples", 90},
           {"classes", 3},
           {"forgotten", {1}},
           {"class_names", {"a", "<b>", "c"}},
           {"leaks", leaks_json(advantage)},
-          {"floor", nullptr},
+          {"floor", {{"reason", "no second batch"}}},
           {"quality",
            {{{"population", "seen"}, {"accuracy", share}, {"loss", rest}},
             {{"population", "before"}, {"accuracy", nullptr}, {"reason", "not given"}}}},
           {"misclassification",
-           {{{"label", 1}, {"population", "seen"}, {"shares", {share, rest}}},
-            {{"label", 1}, {"population", "unseen"}, {"shares", {rest, share}}}}}};
+           {{{"class", 1}, {"population", "seen"}, {"shares", {share, rest}}},
+            {{"class", 1}, {"population", "unseen"}, {"shares", {rest, share}}}}}};
 }
 
 class ReadReport : public ::testing::Test {
@@ -145,7 +144,13 @@ TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
           {{{"group", "unlearned"},
             {"keys", {"naive"}},
             {"cells",
-             {{{"paper", 0.5}, {"ours", 0.25}, {"low", 0.2}, {"high", 0.3}, {"digits", 2}}}}}}}}}}};
+             {{{"measure", "NN"},
+               {"observer", "logits"},
+               {"paper", 0.5},
+               {"ours", 0.25},
+               {"low", 0.2},
+               {"high", 0.3},
+               {"digits", 2}}}}}}}}}}};
   write("results.json", results.dump());
   const ReportData data = read(folder_);
   ASSERT_EQ(data.audits.size(), 2U);

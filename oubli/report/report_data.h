@@ -47,6 +47,7 @@ struct NamedTable {
   std::string title;
   std::string note;
   Table table;
+  std::vector<DotChart> charts = {};  // the same as pictures
 };
 
 // Measurements over populations of models: one configuration of an experiment, or one audit.
@@ -63,6 +64,7 @@ struct Audit {
 
 // The check of a single deletion: how well an input of the forgotten class is recognised.
 struct LeakCheck {
+  std::string observer;  // "logits"
   std::string read_out;  // "mean of the retained logits", "best linear read-out"
   Measured naive;        // AUC, 0.5 is chance
   Measured chosen;
@@ -75,8 +77,7 @@ struct Receipt {
   std::vector<LeakCheck> leak_checks;
   std::vector<std::pair<std::string, std::string>> facts;  // name, value: solver, condition, seed
   std::vector<std::pair<std::string, std::string>> digests;
-  std::optional<NamedTable> classes;  // old index, new index, name, samples
-  std::string raw_name;               // the receipt's file name
+  std::vector<NamedTable> tables;  // old index, new index, name, samples; what else was found
 };
 
 struct Picture {

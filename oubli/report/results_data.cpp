@@ -50,41 +50,108 @@ std::string cell_number(const json& cell, const char* key, const char* deviation
             : fmt::format("{:.{}f}", *value, digits);
 }
 
-// One row per cell: keys, measure, paper, ours, interval, floor.
+// The cell of the same measure for another observer.
+const json* other_observer(const json& cells, const json& cell, const char* observer) {
+  for (const json& other : cells)
+    if (text(other, "measure") == text(cell, "measure") && text(other, "observer") == observer)
+      return &other;
+  return nullptr;
+}
+
+std::string ours_of(const json& cell, int digits) {
+  const std::string ours = cell_number(cell, "ours", "ours_sd", digits);
+  return ours.empty() ? text(cell, "reason") : ours;
+}
+
+std::string join_words(const json& words) {
+  std::string out;
+  for (const json& word : words)
+    if (const auto text = word.get<std::string>(); !text.empty() && text != "-")
+      out += (out.empty() ? "" : ", ") + text;
+  return out;
+}
+
+// Ours with its interval beside the paper's, a picture per group of inputs.
+std::vector<DotChart> published_charts(const json& source) {
+  std::vector<DotChart> out;
+  for (const json& row : list(source, "rows")) {
+    const std::string group = text(row, "group");
+    for (const json& cell : list(row, "cells")) {
+      const auto paper = number(cell, "paper");
+      const auto ours = number(cell, "ours");
+      if (!paper || !ours || !number(cell, "low")) continue;
+      if (out.empty() || out.back().title != group) {
+        DotChart chart;
+        chart.title = group;
+        chart.axis = "paper and ours, with 95 % interval";
+        chart.floor_name = "floor: retrained against retrained";
+        chart.high = 0.2;
+        chart.series = {{"ours", 0}, {"paper", 5}};
+        out.push_back(std::move(chart));
+      }
+      DotChart& chart = out.back();
+      DotChart::Row line;
+      line.label = join_words(list(row, "keys")) + ": " + text(cell, "measure");
+      const Measured mine{ours, number(cell, "low"), number(cell, "high"), ""};
+      line.marks = {{0, mine}, {1, {paper, {}, {}, ""}}};
+      if (const auto floor = number(cell, "floor")) line.floor = {floor, {}, {}, ""};
+      chart.description +=
+          fmt::format("{}: ours {}, paper {:.3f}. ", line.label, to_text(mine), *paper);
+      chart.high = std::max({chart.high, *paper, mine.high.value_or(*ours)});
+      chart.rows.push_back(std::move(line));
+    }
+  }
+  for (DotChart& chart : out) chart.high = std::min(1.0, std::ceil(chart.high * 10 - 1e-9) / 10);
+  return out;
+}
+
+// One row per cell: keys, measure, paper, ours, interval, floor, and what other observers see.
 NamedTable published_table(const json& source) {
   NamedTable out;
   out.title = text(source, "title");
   if (const std::string number = text(source, "number"); !number.empty())
     out.title = fmt::format("Table {} ({}): {}", number, text(source, "place"), out.title);
   for (const json& note : list(source, "notes")) out.note += note.get<std::string>() + " ";
-  const json& columns = list(source, "columns");
   const auto keys = source.value("keys", std::size_t{0});
+  const bool observers = std::ranges::any_of(list(source, "rows"), [](const json& row) {
+    const json& cells = list(row, "cells");
+    return std::ranges::any_of(cells, [&](const json& cell) {
+      return text(cell, "observer") == "logits" && other_observer(cells, cell, "label") != nullptr;
+    });
+  });
   out.table.columns.push_back({"inputs"});
   for (std::size_t j = 0; j < keys; ++j)
-    out.table.columns.push_back({columns.at(j).get<std::string>()});
-  for (const char* name : {"measure"}) out.table.columns.push_back({name});
+    out.table.columns.push_back({list(source, "columns").at(j).get<std::string>()});
+  out.table.columns.push_back({"measure"});
   for (const char* name : {"paper", "ours", "95 % interval", "floor"})
     out.table.columns.push_back({name, true});
+  if (observers)
+    for (const char* name : {"ours, probabilities", "ours, label"})
+      out.table.columns.push_back({name, true});
   for (const json& row : list(source, "rows")) {
-    const json& cells = list(row, "cells");
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const json& cell = cells[i];
+    for (const json& cell : list(row, "cells")) {
+      if (observers && text(cell, "observer") != "logits") continue;
       const int digits = cell.value("digits", 3);
       std::vector<std::string> line{text(row, "group")};
       for (std::size_t j = 0; j < keys; ++j)
         line.push_back(row.at("keys").at(j).get<std::string>());
-      line.push_back(columns.at(keys + i).get<std::string>());
+      line.push_back(text(cell, "measure"));
       line.push_back(cell_number(cell, "paper", "paper_sd", digits));
-      std::string ours = cell_number(cell, "ours", "ours_sd", digits);
-      line.push_back(ours.empty() ? text(cell, "reason") : ours);
+      line.push_back(ours_of(cell, digits));
       const auto low = number(cell, "low");
       const auto high = number(cell, "high");
       line.push_back(low && high ? fmt::format("{:.{}f} to {:.{}f}", *low, digits, *high, digits)
                                  : "");
       line.push_back(cell_number(cell, "floor", "", digits));
+      if (observers)
+        for (const char* observer : {"probabilities", "label"}) {
+          const json* other = other_observer(list(row, "cells"), cell, observer);
+          line.push_back(other == nullptr ? "" : ours_of(*other, digits));
+        }
       out.table.rows.push_back(std::move(line));
     }
   }
+  out.charts = published_charts(source);
   return out;
 }
 

@@ -149,10 +149,9 @@ std::string sentence(const Receipt& receipt) {
         "sees.",
         what, receipt.method);
   std::string out = fmt::format(
-      "One model alone cannot settle it: somebody who sees logits recognises an input of {} by the "
-      "{} "
+      "One model alone cannot settle it: somebody who sees {} recognises an input of {} by the {} "
       "with AUC {:.2f}",
-      what, worst->read_out, *worst->chosen.value);
+      worst->observer, what, worst->read_out, *worst->chosen.value);
   if (worst->naive.value && receipt.method != "naive")
     out += fmt::format(", against {:.2f} had its output merely been cut off", *worst->naive.value);
   return out +
@@ -188,7 +187,7 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
 
 DotChart chart(const Receipt& receipt) {
   DotChart out;
-  out.title = "Recognising the forgotten class from logits";
+  out.title = "Recognising the forgotten class";
   out.axis = "AUC (0.5 = chance, 1 = always)";
   out.low = 0.5;
   out.high = 1;
@@ -199,10 +198,12 @@ DotChart chart(const Receipt& receipt) {
       });
   if (naive) out.series.push_back(series_of("naive"));
   for (const LeakCheck& check : receipt.leak_checks) {
-    DotChart::Row row{.label = check.read_out, .marks = {{0, check.chosen}}, .floor = {}};
+    DotChart::Row row{.label = fmt::format("sees {}: {}", check.observer, check.read_out),
+                      .marks = {{0, check.chosen}},
+                      .floor = {}};
     if (naive) row.marks.push_back({1, check.naive});
     out.description +=
-        fmt::format("{}: {} {}. ", check.read_out, receipt.method, to_text(check.chosen, 2));
+        fmt::format("{}: {} {}. ", row.label, receipt.method, to_text(check.chosen, 2));
     out.rows.push_back(std::move(row));
   }
   return out;

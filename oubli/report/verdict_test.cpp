@@ -90,8 +90,8 @@ TEST(Verdict, OfASingleDeletionNamesTheStrongestReadOut) {
   receipt.method = "normalization";
   receipt.forgotten = {"alice", "bob"};
   EXPECT_THAT(sentence(receipt), HasSubstr("Not known yet: alice and bob was taken out"));
-  receipt.leak_checks = {{"mean of the retained logits", around(0.9), around(0.53)},
-                         {"best linear read-out", around(0.97), around(0.947)}};
+  receipt.leak_checks = {{"logits", "mean of the retained logits", around(0.9), around(0.53)},
+                         {"logits", "best linear read-out", around(0.97), around(0.947)}};
   const std::string text = sentence(receipt);
   EXPECT_THAT(text, HasSubstr("by the best linear read-out with AUC 0.95"));
   EXPECT_THAT(text, HasSubstr("against 0.97 had"));

@@ -28,7 +28,7 @@ def leaks(level):
             out.append(entry)
         return out
 
-    return {"classes": [{"label": i, "forgotten": i == 0, "points_train": 100, "points_test": 50,
+    return {"classes": [{"class": i, "forgotten": i == 0, "points_train": 100, "points_test": 50,
                          "observers": observers(1 if i == 0 else 0.2)} for i in range(len(NAMES))],
             "forgotten": observers(1), "retained": observers(0.2)}
 
@@ -40,15 +40,15 @@ def mean_std(mean, std):
 def audit(level, floor=None):
     shares = [0.1, 0.2, 0.3, 0.4]
     return {
-        "format": "oubli-audit", "version": 1, "models_seen": 10, "models_unseen": 10, "samples": 500,
+        "format": "oubli-audit", "version": 1, "models": {"seen": 10, "unseen": 10}, "samples": 500,
         "classes": len(NAMES), "forgotten": [0], "class_names": NAMES, "options": {}, "leaks": leaks(level),
-        "floor": floor, "floor_reason": "" if floor else "no second batch was given",
+        "floor": floor or {"reason": "no second batch was given"},
         "quality": [{"population": p, "accuracy": mean_std(0.97, 0.002), "loss": mean_std(0.1, 0.01)}
                     for p in ("before", "seen", "unseen")],
         "flips": {"all": mean_std(0.0, 0.0), "forgotten": mean_std(0.0, 0.0), "correct": mean_std(0.0, 0.0)},
-        "misclassification": [{"label": 0, "population": p, "shares": [mean_std(s, 0.03) for s in shares]}
+        "misclassification": [{"class": 0, "population": p, "shares": [mean_std(s, 0.03) for s in shares]}
                               for p in ("seen", "unseen")],
-        "probes": [{"label": 0, "seen": mean_std(0.99, 0.01), "unseen": mean_std(0.97, 0.01),
+        "probes": [{"class": 0, "seen": mean_std(0.99, 0.01), "unseen": mean_std(0.97, 0.01),
                     "sentence": "The features still know the class."}]}
 
 
@@ -70,8 +70,8 @@ def results():
         "tables": [{"title": "Classifier advantage", "published": "tab:MLP50", "number": "I", "place": "main text",
                     "notes": ["A note."], "columns": ["method", "p", "s", "NN", "RF"], "keys": 3,
                     "rows": [{"group": "unlearned", "keys": ["naive", "50", "-"],
-                              "cells": [{"paper": 0.593, "ours": 0.571, "low": 0.55, "high": 0.59, "floor": 0.01,
-                                         "digits": 3}, {"paper": 0.609, "reason": "not run"}]}]}]}
+                              "cells": [{"measure": "NN", "observer": "logits", "paper": 0.593, "ours": 0.571, "low": 0.55, "high": 0.59, "floor": 0.01,
+                                         "digits": 3}, {"measure": "RF", "observer": "logits", "paper": 0.609, "reason": "not run"}]}]}]}
 
 
 def png(width=120, height=80):
@@ -96,3 +96,25 @@ def write_run(folder):
     (folder / "results.json").write_text(json.dumps(results()))
     (folder / "inversion.json").write_text(json.dumps(inversion()))
     (folder / "sheet.png").write_bytes(png())
+
+
+def receipt():
+    def files(name):
+        return {"files": [{"role": "model", "name": name, "bytes": 10, "sha256": "ab" * 32}],
+                "head": {"name": HOSTILE, "format": "onnx", "dtype": "float32", "classes": 5, "features": 50}}
+
+    return {"format": "oubli-receipt", "version": 1, "input": files("old.onnx"), "output": files("new.onnx"),
+            "request": {"forget": [0], "method": "normalization", "solver": "auto", "seed": 0},
+            "calibration": {"means_of": "features", "from": "data"},
+            "solver": {"chosen": "paper", "reason": "well conditioned", "conditioning": 0.01},
+            "classes": [{"old": i, "new": None if i == 0 else i - 1, "name": NAMES[i], "samples": 100}
+                        for i in range(len(NAMES))],
+            "leak_check": {"samples": 500, "label_flips_against_naive": 0, "rows": [
+                {"class": 0, "samples": 100, "observer": "logits", "ghost_logit": {"naive": 0.89, "chosen": 0.53},
+                 "linear_readout": {"naive": 0.97, "chosen": 0.947}},
+                {"class": 0, "samples": 100, "observer": "probabilities",
+                 "linear_readout": {"naive": 0.94, "chosen": 0.94}}]},
+            "not_checked": ["whether copies of the old model exist"], "warnings": ["a warning"],
+            "limits": ["Whether this satisfies a law is for lawyers to say."],
+            "self_check": {"vectors": 5, "largest_error": 1e-7, "error_over_bound": 0.2},
+            "findings": [{"where": "metadata", "text": "mentions " + HOSTILE}]}

@@ -42,6 +42,7 @@ class ReportTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         documents.write_run(cls.folder)
         (cls.folder / "audit.json").write_text(json.dumps(documents.audit(0.3, documents.leaks(0.02))))
+        (cls.folder / "receipt.json").write_text(json.dumps(documents.receipt()))
 
     @classmethod
     def tearDownClass(cls):
@@ -110,8 +111,9 @@ class ReportTest(unittest.TestCase):
                 shown = self.check_layout(width)
                 self.assertEqual(any(c["narrow"] for c in shown), width == PHONE)
                 self.assertEqual(any(c["wide"] for c in shown), width == DESKTOP)
-                # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each class, sheet
-                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1)
+                # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each class,
+                # a published table, the sheet
+                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 1)
 
     def test_the_answer_comes_first(self):
         self.open(self.folder)
@@ -125,6 +127,9 @@ class ReportTest(unittest.TestCase):
         self.open(self.folder / "audit.json")
         self.assertEqual(self.sections(), ["answer", "leak", "destinations", "ks", "tables", "limits", "provenance"])
         self.check_layout(DESKTOP)
+        self.open(self.folder / "receipt.json", width=PHONE)
+        self.assertEqual(self.sections(), ["answer", "receipt", "not-tested", "limits", "provenance"])
+        self.check_layout(PHONE)
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('section, table, figure, ul, dl')]"
                                           ".filter(e => !e.textContent.trim() && !e.querySelector('img')).length"), 0)
 
@@ -156,7 +161,7 @@ class ReportTest(unittest.TestCase):
             self.assertGreaterEqual(scheme["marks"], 3, scheme)
 
     def test_a_hostile_class_name_stays_text(self):
-        for inputs in ([self.folder], [self.folder / "audit.json"]):
+        for inputs in ([self.folder], [self.folder / "audit.json"], [self.folder / "receipt.json"]):
             self.open(*inputs)
             self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 0)
             self.assertNotEqual(self.browser.run("return document.title"), "owned")

@@ -16,7 +16,7 @@ struct HeadView {
   TensorView weights;
   bool transposed = false;
   double weight_scale = 1;
-  std::optional<TensorView> bias;
+  std::optional<TensorView> bias{};
   double bias_scale = 1;
 
   [[nodiscard]] std::size_t classes() const { return weights.shape.at(transposed ? 1 : 0); }

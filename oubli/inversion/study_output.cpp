@@ -216,15 +216,11 @@ json to_json(const InversionStudy& study, const ImageSet& data, const InversionR
       {"steps", study.descent.steps}, {"step_size", study.descent.step_size},
       {"guess", study.guess},         {"training_accuracy", result.accuracy}};
   out["caption"] = fmt::format(
-      "An attacker descends on the input, {} steps of {} times the gradient, until the model takes "
-      "the "
-      "picture for a person of the class; where the class's output was removed, the attacker puts "
-      "a "
-      "constant {} in its place, or uses the mean of the remaining logits (the ghost logit). {} "
-      "networks; "
-      "pictures are of the first, each stretched to full contrast. 'retrained' is a network that "
-      "never "
-      "saw the class: what is found there is not a trace of it.",
+      "An attacker descends on the input, {} steps of {} times the gradient, until the model "
+      "takes the picture for the class; where the class's output was removed, the attacker puts "
+      "a constant {} in its place, or uses the mean of the remaining logits (the ghost logit). "
+      "Networks: {}; the pictures are of the first, each stretched to full contrast. 'retrained' "
+      "is a network that never saw the class: what is found there is no trace of it.",
       study.descent.steps, study.descent.step_size, study.guess,
       out["networks"].get<std::size_t>());
   out["sheets"] = json::array();

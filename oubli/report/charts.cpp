@@ -202,8 +202,8 @@ std::string svg(const BarChart& chart) {
 
 std::string svg(const VerdictChart& chart, bool wide) {
   Canvas canvas(wide ? 860 : kWidth);
-  const double label_room = wide ? 270 : 0;
-  const double word_room = wide ? 190 : 0;
+  const double label_room = wide ? 160 : 0;
+  const double word_room = wide ? 235 : 0;
   const Scale scale{50, 100, kMargin + label_room + 8, canvas.width() - kMargin - word_room - 12};
   std::vector<LegendEntry> legend{{chart.now_name, 0}};
   const bool any_before =

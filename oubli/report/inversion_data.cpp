@@ -10,6 +10,31 @@ namespace oubli::report {
 
 using nlohmann::json;
 
+namespace {
+
+// Rows are networks, points what the attacker went for: is the person in the picture?
+DotChart likeness_chart(const json& document) {
+  DotChart chart;
+  chart.title = "Is the class in the picture?";
+  chart.axis = "correlation with what is the class's own";
+  chart.low = -1;
+  chart.series = {{"forgotten, guessed logit", 1}, {"forgotten, ghost logit", 2}, {"retained", 0}};
+  for (const json& entry : list(document, "likeness")) {
+    const std::string state = text(entry, "state");
+    if (chart.rows.empty() || chart.rows.back().label != state)
+      chart.rows.push_back({.label = state, .marks = {}, .floor = {}});
+    std::string target = text(entry, "target");
+    if (target == "every class") target = "retained";  // before deletion
+    const Measured own = mean_std(entry.at("own"));
+    for (std::size_t s = 0; s < chart.series.size(); ++s)
+      if (chart.series[s].name == target) chart.rows.back().marks.push_back({s, own});
+    chart.description += fmt::format("{}, {}: {}. ", state, target, to_text(own, 2));
+  }
+  return chart;
+}
+
+}  // namespace
+
 void add_inversion(ReportData& data, const json& document, const std::filesystem::path& folder) {
   Inversion out;
   out.caption = text(document, "caption");
@@ -32,6 +57,9 @@ void add_inversion(ReportData& data, const json& document, const std::filesystem
         fail(ErrorCode::bad_input, "inversion.json: a row of '{}' has {} cells, not {}",
              named.title, named.table.rows.back().size(), named.table.columns.size());
     }
+    if (out.tables.empty())
+      if (DotChart chart = likeness_chart(document); !chart.rows.empty())
+        named.charts.push_back(std::move(chart));
     out.tables.push_back(std::move(named));
   }
   if (data.title.empty()) data.title = "Model inversion: " + text(document, "data_set");

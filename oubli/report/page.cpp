@@ -105,12 +105,10 @@ std::string answer(const ReportData& data) {
     out += "</figure>\n";
     std::string note = fmt::format(
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
-        "say "
-        "whether the model was made by {} or retrained without that class. The strongest attack "
-        "tried is "
-        "shown, with its 95 % interval. Not told apart: the interval reaches the grey floor, where "
-        "retrained models are told from other retrained models. Faintly: above the floor by fewer "
-        "than {:.0f} right answers in 100.",
+        "say whether the model was made by {} or retrained without that class. The strongest "
+        "attack tried is shown, with its 95 % interval. Not told apart: the interval reaches the "
+        "grey floor, where retrained models are told from other retrained models. Faintly: above "
+        "the floor by fewer than {:.0f} right answers in 100.",
         join(audit.forgotten), method, 50 * kFaint);
     out += paragraph(note, "note");
   } else if (data.receipt) {
@@ -232,7 +230,7 @@ std::string ks_panels(const Audit& audit) {
   for (const KsDistance& k : audit.ks)
     for (const Measured* m : {&k.random, &k.ones, &k.random_floor, &k.ones_floor}) all.push_back(m);
   const double top = common_top(all, 0.1);
-  std::string out = "<div class=\"panels\">\n";
+  std::string out = "<div class=\"panels pairs\">\n";
   for (const bool forgotten : {true, false}) {
     for (const std::string& observer :
          distinct<KsDistance>(audit.ks, [](const KsDistance& k) { return k.observer; })) {
@@ -280,19 +278,17 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
   std::string where = destination_panels(audit);
   if (!where.empty())
     where = paragraph(
-                "What the model says when shown the forgotten class. The closer the coloured bars "
-                "are to the "
-                "grey ones, the more it behaves like a model that never saw the class. "
-                "Bars are means over models, lines one standard deviation either way.") +
+                "What the model says when shown the forgotten class. The closer the coloured "
+                "bars are to the grey ones, the more it behaves like a model that never saw the "
+                "class. Bars are means over models, lines one standard deviation either way.") +
             where;
   sections.add("destinations" + suffix, titled("Where the forgotten class's inputs go"), where);
   std::string ks = ks_panels(audit);
   if (!ks.empty())
     ks = paragraph(
              "How far apart the outputs of unlearned and retrained models lie, seen along one "
-             "direction at a "
-             "time. The all-ones direction is the only one in which normalization can differ from "
-             "naive deletion.") +
+             "direction at a time. The all-ones direction is the only one in which normalization "
+             "can differ from naive deletion.") +
          ks;
   sections.add("ks" + suffix, titled("Distance by direction"), ks);
   std::string tables;

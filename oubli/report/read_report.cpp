@@ -47,20 +47,16 @@ void add_file(ReportData& data, const fs::path& path) {
 // What holds for every model that was filtered, whoever measured it.
 std::vector<std::string> general_limits() {
   return {
-      "Filtration aims at weak (black-box) unlearning: that the model's answers look like those of "
-      "a "
-      "model that never saw the class. It is not erasure from the weights. The features still know "
-      "the "
-      "class: a linear probe on them finds it again, as it does on a retrained network.",
+      "Filtration aims at weak (black-box) unlearning: that the model's answers look like those "
+      "of a model that never saw the class. It is not erasure from the weights. The features "
+      "still know the class: a linear probe on them finds it again, as it does on a retrained "
+      "network.",
       "It holds in good faith only: the old file, its backups and whatever else was derived from "
-      "the "
-      "class's data must go too.",
+      "the class's data must go too.",
       "Normalization and naive deletion give the same probabilities and the same labels; they "
-      "differ "
-      "for an observer of logits only.",
+      "differ for an observer of logits only.",
       "Figures hold for the attacks, data and observers named here. An attack that was not tried "
-      "may do "
-      "better.",
+      "may do better.",
       "Whether this satisfies a law or a contract is a question for lawyers, which these figures "
       "do not "
       "answer."};
@@ -83,9 +79,8 @@ ReportData read_report(std::span<const fs::path> inputs) {
     }
     if (!any)
       fail(ErrorCode::missing,
-           "{}: has neither results.json nor inversion.json; 'oubli reproduce' and 'oubli invert' "
-           "write "
-           "them",
+           "{}: has neither results.json nor inversion.json; 'oubli reproduce' and 'oubli "
+           "invert' write them",
            input.string());
   }
   if (data.limits.empty()) data.limits = general_limits();  // a receipt has its own words

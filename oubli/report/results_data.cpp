@@ -30,8 +30,7 @@ Audit part_data(const json& part) {
   const json models = part.value("models", json::object());
   out.note = fmt::format(
       "{} networks trained on everything and then unlearned, {} retrained without the class, {} "
-      "more "
-      "retrained ones for the floor. Means of all test predictions.",
+      "more retrained ones for the floor. Means of all test predictions.",
       models.value("seen", 0), models.value("unseen", 0), models.value("second", 0));
   out.title = fmt::format("{} units", part.value("hidden", 0));
   return out;

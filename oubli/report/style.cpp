@@ -41,11 +41,13 @@ nav { margin: 18px 0 0; font-size: 14px; display: flex; flex-wrap: wrap; gap: 4p
 .answer p.sentence { font-size: 20px; line-height: 1.45; margin: 6px 0 16px; max-width: 62em; }
 .note { color: var(--soft); font-size: 14px; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 340px), 1fr)); gap: 14px; align-items: start; margin: 12px 0; }
+.pairs { grid-template-columns: repeat(auto-fill, minmax(min(100%, 420px), 1fr)); }
 figure { margin: 0; min-width: 0; }
 .panels > figure { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 8px 8px; }
 figcaption { font-size: 14px; color: var(--soft); margin: 6px 4px 2px; }
 svg.chart { display: block; width: 100%; max-width: 430px; height: auto; margin: 0 auto; }
-svg.wide { max-width: 1000px; margin: 0; }
+.answer svg.chart { margin: 0; }
+svg.wide { max-width: 1000px; }
 svg.narrow { display: none; }
 @media (max-width: 760px) {
   main { padding: 16px 12px 40px; }

@@ -63,7 +63,8 @@ void Canvas::text(double x, double y, std::string_view text, std::string_view cs
 void Canvas::text_within(double x, double y, double room, const std::string& words,
                          std::string_view css) {
   if (text_width(words) <= room) return text(x, y, words, css);
-  const auto count = static_cast<std::size_t>(room / kCharacter);
+  // Names in capitals or with many wide letters are wider than the average.
+  const auto count = static_cast<std::size_t>(room / (1.12 * kCharacter));
   body_ +=
       fmt::format(R"(<text x="{:.1f}" y="{:.1f}" class="{}">{}…<title>{}</title></text>)", x, y,
                   css, escape(first_code_points(words, count > 1 ? count - 1 : 1)), escape(words));

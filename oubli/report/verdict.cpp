@@ -117,8 +117,10 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
         ->worst;
   };
   const auto odds = [](const Leak& leak) {
-    return fmt::format("{}, is right {:.0f} times in 100 where guessing is right 50 times",
-                       leak.attack, in_hundred(*leak.forgotten.value));
+    return fmt::format(
+        "the best attack, {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
+        "(guessing: 50)",
+        leak.attack, in_hundred(*leak.forgotten.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {
@@ -126,11 +128,9 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
   };
   if (!hidden.empty()) add(fmt::format("against {}: yes, as far as tested", somebody(hidden)));
   if (!faint.empty())
-    add(fmt::format("against {}: nearly, the best attack, {}", somebody(faint),
-                    odds(*worst_of(faint))));
+    add(fmt::format("against {}: nearly; {}", somebody(faint), odds(*worst_of(faint))));
   if (!visible.empty())
-    add(fmt::format("against {}: no, the best attack, {}", somebody(visible),
-                    odds(*worst_of(visible))));
+    add(fmt::format("against {}: no; {}", somebody(visible), odds(*worst_of(visible))));
   if (out.empty()) return fmt::format("Not known: no attack on {} could be computed.", method);
   return out + ".";
 }
@@ -145,8 +145,7 @@ std::string sentence(const Receipt& receipt) {
   if (worst == nullptr)
     return fmt::format(
         "Not known yet: {} was taken out by {}, but no data was given to check what an observer "
-        "still "
-        "sees.",
+        "still sees.",
         what, receipt.method);
   std::string out = fmt::format(
       "One model alone cannot settle it: somebody who sees {} recognises an input of {} by the {} "
@@ -156,8 +155,7 @@ std::string sentence(const Receipt& receipt) {
     out += fmt::format(", against {:.2f} had its output merely been cut off", *worst->naive.value);
   return out +
          " (0.50 is chance, but retrained models are not at 0.50 either: an audit with retrained "
-         "models "
-         "gives the floor).";
+         "models gives the floor).";
 }
 
 VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::string& method) {
@@ -172,6 +170,8 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
     row.observer = v.observer == "label" ? "sees the top-1 label" : "sees " + v.observer;
     row.level = static_cast<int>(v.level);
     row.word = words[static_cast<std::size_t>(v.level)];
+    if (v.worst != nullptr)
+      row.word += fmt::format(": {:.0f} in 100", in_hundred(*v.worst->forgotten.value));
     if (v.worst != nullptr) {
       row.now = in_hundred(v.worst->forgotten);
       row.floor = in_hundred(v.worst->forgotten_floor);

@@ -52,9 +52,10 @@ TEST(Verdict, SaysAgainstWhom) {
   EXPECT_EQ(
       text,
       "Against somebody who sees only the top-1 label: yes, as far as tested; against somebody "
-      "who sees probabilities: nearly, the best attack, AdaBoost, is right 55 times in 100 where "
-      "guessing is right 50 times; against somebody who sees logits: no, the best attack, "
-      "AdaBoost, is right 72 times in 100 where guessing is right 50 times.");
+      "who sees probabilities: nearly; the best attack, AdaBoost, rightly tells it from a "
+      "retrained model in 55 of 100 cases (guessing: 50); against somebody who sees logits: no; "
+      "the best attack, AdaBoost, rightly tells it from a retrained model in 72 of 100 cases "
+      "(guessing: 50).");
 }
 
 TEST(Verdict, WithoutAFloorOnlyGuessingIsTheFloor) {

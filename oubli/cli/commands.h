@@ -11,5 +11,7 @@ namespace oubli::cli {
 void add_invert(CLI::App& app);
 void add_means(CLI::App& app);
 void add_report(CLI::App& app);
+void add_reproduce(CLI::App& app);
+void add_status(CLI::App& app);
 
 }  // namespace oubli::cli

@@ -59,6 +59,8 @@ int main(int argc, char** argv) {
     oubli::cli::add_means(app);
     oubli::cli::add_invert(app);
     oubli::cli::add_report(app);
+    oubli::cli::add_reproduce(app);
+    oubli::cli::add_status(app);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -12,6 +12,8 @@
 
 #ifdef OUBLI_HAVE_MPI
 #include <fmt/format.h>
+#define OMPI_SKIP_MPICXX 1  // the C interface only
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <unistd.h>
 
@@ -38,7 +40,6 @@ constexpr auto kPause = std::chrono::milliseconds(5);
 constexpr auto kBeat = std::chrono::seconds(2);
 constexpr auto kSilence = std::chrono::seconds(30);
 
-enum Tag : int { kTagToMain = 1, kTagToRank = 2 };
 enum class Word : std::int64_t { want, done, beat, take, stop };
 struct Message {
   Word word;
@@ -146,6 +147,7 @@ class MpiScheduler final : public Scheduler {
 
   void run(const std::string& label, std::span<const std::size_t> todo,
            const std::function<void(std::size_t)>& task) override {
+    ++phase_;
     if (is_main()) {
       hand_out(label, todo, task);
     } else {
@@ -168,10 +170,10 @@ class MpiScheduler final : public Scheduler {
   }
 
  private:
-  void send(int to, int tag, Message message) const {
+  void send(int to, Message message) const {
     MPI_Request request = MPI_REQUEST_NULL;
     // Two numbers: sent at once and buffered, so nobody waits for a rank that died.
-    MPI_Isend(&message, sizeof message, MPI_BYTE, to, tag, MPI_COMM_WORLD, &request);
+    MPI_Isend(&message, sizeof message, MPI_BYTE, to, phase_, MPI_COMM_WORLD, &request);
     int done = 0;
     const auto give_up = Clock::now() + kSilence;
     while (done == 0 && Clock::now() < give_up) {
@@ -180,13 +182,13 @@ class MpiScheduler final : public Scheduler {
   }
 
   // The next message, if one is there.
-  [[nodiscard]] std::optional<std::pair<int, Message>> receive(int tag) const {
+  [[nodiscard]] std::optional<std::pair<int, Message>> receive() const {
     int there = 0;
     MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &status);
+    MPI_Iprobe(MPI_ANY_SOURCE, phase_, MPI_COMM_WORLD, &there, &status);
     if (there == 0) return std::nullopt;
     Message message{};
-    MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, tag, MPI_COMM_WORLD,
+    MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, phase_, MPI_COMM_WORLD,
              MPI_STATUS_IGNORE);
     return std::pair(status.MPI_SOURCE, message);
   }
@@ -215,7 +217,7 @@ class MpiScheduler final : public Scheduler {
     while (left > 0) {
       throw_if_stopped(stop_);
       for (const std::size_t i : hands.take_done()) tick_off(i);
-      while (const auto got = receive(kTagToMain)) {
+      while (const auto got = receive()) {
         const auto from = static_cast<std::size_t>(got->first);
         heard[from] = Clock::now();
         if (!alive_[from]) continue;
@@ -235,8 +237,7 @@ class MpiScheduler final : public Scheduler {
         while (!waiting.empty() && wants[rank] > 0) {
           --wants[rank];
           held[rank].push_back(waiting.front());
-          send(static_cast<int>(rank), kTagToRank,
-               {Word::take, static_cast<std::int64_t>(waiting.front())});
+          send(static_cast<int>(rank), {Word::take, static_cast<std::int64_t>(waiting.front())});
           waiting.pop_front();
         }
         if (Clock::now() - heard[rank] > kSilence) bury(rank, held[rank], waiting);
@@ -244,16 +245,15 @@ class MpiScheduler final : public Scheduler {
       std::this_thread::sleep_for(kPause);
     }
     for (std::size_t rank = 1; rank < ranks; ++rank) {
-      if (alive_[rank]) send(static_cast<int>(rank), kTagToRank, {Word::stop, 0});
+      if (alive_[rank]) send(static_cast<int>(rank), {Word::stop, 0});
     }
-    // Drop what was on its way, so that the next run() begins with empty hands. Ranks answer a stop
-    // with a last word.
+    // Ranks answer a stop with a last word; one that does not is dead.
     std::vector<bool> ended(ranks);
     for (std::size_t rank = 1; rank < ranks; ++rank) ended[rank] = !alive_[rank];
     ended[0] = true;
     const auto patience = Clock::now() + kSilence;
     while (!std::ranges::all_of(ended, [](bool e) { return e; }) && Clock::now() < patience) {
-      while (const auto got = receive(kTagToMain)) {
+      while (const auto got = receive()) {
         if (got->second.word == Word::stop) ended[static_cast<std::size_t>(got->first)] = true;
       }
       std::this_thread::sleep_for(kPause);
@@ -281,22 +281,22 @@ class MpiScheduler final : public Scheduler {
     while (true) {
       throw_if_stopped(stop_);
       for (const std::size_t i : hands.take_done()) {
-        send(0, kTagToMain, {Word::done, static_cast<std::int64_t>(i)});
+        send(0, {Word::done, static_cast<std::int64_t>(i)});
       }
-      while (const auto got = receive(kTagToRank)) {
+      while (const auto got = receive()) {
         if (got->second.word == Word::stop) {
-          send(0, kTagToMain, {Word::stop, 0});
+          send(0, {Word::stop, 0});
           return;
         }
         hands.give(static_cast<std::size_t>(got->second.task));
         --asked;
       }
       while (hands.free() > asked) {
-        send(0, kTagToMain, {Word::want, 0});
+        send(0, {Word::want, 0});
         ++asked;
       }
       if (Clock::now() - spoke > kBeat) {
-        send(0, kTagToMain, {Word::beat, 0});
+        send(0, {Word::beat, 0});
         spoke = Clock::now();
       }
       std::this_thread::sleep_for(kPause);
@@ -305,6 +305,7 @@ class MpiScheduler final : public Scheduler {
 
   unsigned jobs_;
   std::stop_token stop_;
+  int phase_ = 0;  // which run(), as the tag of its messages: an early rank's next words can wait
   int rank_ = 0;
   int ranks_ = 1;
   bool finished_ = false;

@@ -81,7 +81,7 @@ const Recipe& recipe_of(std::string_view experiment) {
 void to_json(json& out, const RunConfig& config) {
   json parts = json::array();
   for (const Part& part : config.parts) {
-    parts.push_back({{"hidden", part.hidden}, {"models", part.models}});
+    parts.push_back({{"hidden", part.hidden}, {"models", part.models}, {"second", part.second}});
   }
   out = {{"experiment", config.experiment},
          {"seed", config.seed},
@@ -100,7 +100,9 @@ void from_json(const json& in, RunConfig& config) {
   in.at("forget").get_to(config.forget);
   config.parts.clear();
   for (const json& part : in.at("parts")) {
-    config.parts.push_back({.hidden = part.at("hidden"), .models = part.at("models")});
+    config.parts.push_back({.hidden = part.at("hidden"),
+                            .models = part.at("models"),
+                            .second = part.value("second", part.at("models").get<std::size_t>())});
   }
   in.at("each_class").get_to(config.each_class);
   in.at("samples").get_to(config.samples);
@@ -120,6 +122,7 @@ RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
       result.parts.push_back(part);
     } else {
       found->models = std::max(found->models, part.models);
+      found->second = std::max(found->second, part.second);
     }
   }
   std::ranges::sort(result.parts, {}, &Part::hidden);
@@ -154,13 +157,14 @@ std::vector<Trial> plan_trials(const RunConfig& config) {
                       .model = model});
   };
   std::size_t most = 0;
-  for (const Part& part : config.parts) most = std::max(most, part.models);
+  for (const Part& part : config.parts) most = std::max({most, part.models, part.second});
   for (std::size_t model = 0; model < most; ++model) {
     for (const Part& part : config.parts) {
-      if (model >= part.models) continue;
-      add(part.hidden, Role::seen, {}, model);
-      add(part.hidden, Role::unseen, config.forget, model);
-      add(part.hidden, Role::second, config.forget, model);
+      if (model < part.models) {
+        add(part.hidden, Role::seen, {}, model);
+        add(part.hidden, Role::unseen, config.forget, model);
+      }
+      if (model < part.second) add(part.hidden, Role::second, config.forget, model);
     }
   }
   // Each class in turn shares the seen population, and the unseen one of the main forgotten class.

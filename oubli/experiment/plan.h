@@ -27,10 +27,11 @@ struct Trial {
   std::size_t model = 0;
 };
 
-// The networks of one size p: N seen, N unseen, N second.
+// The networks of one size p.
 struct Part {
   std::size_t hidden = 0;  // units before the head: 50 for the MLP, p for the CNN
-  std::size_t models = 0;
+  std::size_t models = 0;  // seen, and as many unseen
+  std::size_t second = 0;  // second batch of unseen; without one there is no floor
   friend bool operator==(const Part&, const Part&) = default;
 };
 

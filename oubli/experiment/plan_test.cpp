@@ -15,7 +15,7 @@ RunConfig mnist(std::size_t models) {
   return {.experiment = "mnist",
           .seed = 7,
           .forget = {0},
-          .parts = {{.hidden = 50, .models = models}},
+          .parts = {{.hidden = 50, .models = models, .second = models}},
           .samples = {"all"}};
 }
 
@@ -37,7 +37,7 @@ TEST(Plan, ThreePopulationsOfEveryPart) {
 TEST(Plan, EveryTrialHasItsOwnRandomNumbers) {
   RunConfig config = mnist(20);
   config.each_class = 20;
-  config.parts.push_back({.hidden = 64, .models = 5});
+  config.parts.push_back({.hidden = 64, .models = 5, .second = 2});
   const auto trials = plan_trials(config);
   std::set<std::uint64_t> numbers;
   for (const Trial& trial : trials) numbers.insert(trial_number(trial));
@@ -67,10 +67,10 @@ TEST(Plan, EachClassInTurnAddsNineHundredNetworks) {
 TEST(Plan, MergeIsTheUnion) {
   RunConfig first = mnist(20);
   RunConfig second = mnist(100);
-  second.parts.push_back({.hidden = 16, .models = 3});
+  second.parts.push_back({.hidden = 16, .models = 3, .second = 0});
   second.samples = {"10", "1", "all"};
   const RunConfig merged = merge(first, second);
-  EXPECT_EQ(merged.parts, (std::vector<Part>{{16, 3}, {50, 100}}));
+  EXPECT_EQ(merged.parts, (std::vector<Part>{{16, 3, 0}, {50, 100, 100}}));
   EXPECT_EQ(merged.samples, (std::vector<std::string>{"1", "10", "all"}));
   EXPECT_EQ(merge(second, first), merged);
 }

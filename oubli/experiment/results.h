@@ -34,16 +34,19 @@ namespace oubli {
 //  "tables": [              the paper's tables with ours beside them, and ours alone
 //    {"title": "...", "published": "tab:MLP50" or null, "number": "I", "place": "main text",
 //     "notes": ["..."],
-//     "columns": ["method", "p", "s", "NN", ...],     first the key columns, then the measures
+//     "columns": ["method", "p", "s", "NN", ...],     first the key columns, then one per cell
 //     "keys": 3,                                      how many key columns
 //     "rows": [{"group": "unlearned", "keys": ["naive", "50", "-"],
-//               "cells": [{"paper": 0.593, "ours": 0.571, "low": 0.55, "high": 0.59, "floor": 0.01,
-//                          "paper_sd": ..., "ours_sd": ..., "digits": 3, "reason": "..."}]}]}]}
+//               "cells": [{"measure": "NN", "observer": "logits", "paper": 0.593, "ours": 0.571,
+//                          "low": 0.55, "high": 0.59, "floor": 0.01,
+//                          "paper_sd": ..., "ours_sd": ..., "digits": 3, "paper_digits": 3,
+//                          "reason": "..."}]}]}]}
 // A cell without a value has "reason" instead of "ours"; "paper" is absent where the paper has
 // none.
 [[nodiscard]] nlohmann::json assemble_results(const RunFolder& folder);
 
-// The tables of results.json as text: one line per cell row, `paper | ours [low, high] | floor`.
+// The tables of results.json, one line per measure: paper, ours, interval, floor, and what the
+// other observers get.
 [[nodiscard]] std::string tables_as_text(const nlohmann::json& results);
 [[nodiscard]] std::string tables_as_markdown(const nlohmann::json& results);
 

@@ -153,6 +153,10 @@ RunFolder RunFolder::open_for_writing(fs::path path, const RunConfig& wanted) {
   return folder;
 }
 
+RunFolder RunFolder::attach(fs::path path, RunConfig config) {
+  return {std::move(path), std::move(config), nullptr};
+}
+
 fs::path RunFolder::logits(const std::string& id) const { return path_ / "logits" / (id + ".npy"); }
 fs::path RunFolder::means(const std::string& id) const { return path_ / "means" / (id + ".npy"); }
 fs::path RunFolder::refit(const std::string& id) const { return path_ / "refit" / (id + ".npy"); }

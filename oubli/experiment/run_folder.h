@@ -33,6 +33,8 @@ class RunFolder {
   // object's life; Error{usage} naming the process that has it, if another one does.
   [[nodiscard]] static RunFolder open_for_writing(std::filesystem::path path,
                                                   const RunConfig& wanted);
+  // For the other processes of a job, whose main process holds the lock and says what is in it.
+  [[nodiscard]] static RunFolder attach(std::filesystem::path path, RunConfig config);
   ~RunFolder();
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;

@@ -26,7 +26,7 @@ class RunFolderTest : public ::testing::Test {
   static RunConfig config(std::size_t models = 2) {
     return {.experiment = "mnist",
             .forget = {0},
-            .parts = {{.hidden = 50, .models = models}},
+            .parts = {{.hidden = 50, .models = models, .second = models}},
             .samples = {"all"}};
   }
 

@@ -1,0 +1,172 @@
+#include "oubli/experiment/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "oubli/base/error.h"
+#include "oubli/base/interrupt.h"
+#include "oubli/base/progress.h"
+#include "oubli/base/workers.h"
+#include "oubli/cli/commands.h"
+#include "oubli/experiment/published.h"
+#include "oubli/experiment/results.h"
+
+namespace oubli::cli {
+namespace {
+
+struct Options {
+  std::string experiment;
+  std::string folder;
+  std::size_t models = 0;
+  std::optional<std::size_t> floor_models;
+  std::vector<std::size_t> hidden;
+  std::vector<std::string> samples{"1", "3", "10", "100", "all"};
+  unsigned jobs = 0;
+  std::uint64_t seed = 1;
+  std::size_t epochs = 0;
+  bool each_class = false;
+  bool keep_models = false;
+  bool train_only = false;
+  bool list = false;
+  bool as_json = false;
+  bool markdown = false;
+};
+
+void print_list() {
+  fmt::print("{}\n\n", published().source);
+  for (const PublishedTable& table : published().tables) {
+    fmt::print("Table {:<5} {} ({}, {})\n            {}\n", table.number, table.title, table.place,
+               table.label, table.command);
+    if (!table.note.empty()) fmt::print("            note: {}\n", table.note);
+  }
+  for (const PublishedFigure& figure : published().figures) {
+    fmt::print("Figure {:<4} {} ({})\n            {}\n", figure.number, figure.title, figure.label,
+               figure.command.empty() ? "a drawing: nothing to measure" : figure.command);
+  }
+  fmt::print(
+      "\nBeyond the paper: s = 1 and 3 (--samples), class means from training data (always), a\n"
+      "refitted head (always), each class in turn (oubli reproduce mnist --each-class), observers\n"
+      "that see probabilities or labels only (always), fashion-mnist.\n");
+}
+
+RunConfig config_of(const Options& options) {
+  const Recipe& recipe = recipe_of(options.experiment);
+  RunConfig config{.experiment = options.experiment,
+                   .seed = options.seed,
+                   .epochs = options.epochs,
+                   .forget = recipe.forget,
+                   .parts = {},
+                   .each_class = 0,
+                   .samples = options.samples,
+                   .keep_models = options.keep_models};
+  const std::size_t models = options.models != 0 ? options.models : recipe.models;
+  for (const std::size_t hidden :
+       options.hidden.empty() ? std::vector{recipe.hidden[0]} : options.hidden) {
+    if (hidden == 0 || (recipe.architecture == "residual" && hidden != recipe.hidden[0])) {
+      fail(ErrorCode::usage, "--hidden {}: {}", hidden,
+           hidden == 0 ? "at least 1"
+                       : fmt::format("the residual network always has {}", recipe.hidden[0]));
+    }
+    config.parts.push_back(
+        {.hidden = hidden, .models = models, .second = options.floor_models.value_or(models)});
+  }
+  for (const std::string& s : config.samples) {
+    const bool number = !s.empty() && s.size() < 10 &&
+                        std::ranges::all_of(s, [](char c) { return c >= '0' && c <= '9'; });
+    if (s != "all" && (!number || std::stoul(s) == 0)) {
+      fail(ErrorCode::usage, "--samples {}: numbers from 1, or 'all'", s);
+    }
+  }
+  if (options.each_class) config.each_class = models;
+  return config;
+}
+
+void run(const Options& options) {
+  if (options.list) return print_list();
+  if (options.experiment.empty()) {
+    fail(ErrorCode::usage, "which experiment? 'oubli reproduce --list' lists what there is");
+  }
+  const ReproduceOptions wanted{
+      .folder = options.folder.empty() ? "run-" + options.experiment : options.folder,
+      .config = config_of(options),
+      .train_only = options.train_only};
+  const std::stop_token stop = stop_on_interrupt();
+  const bool many = started_by_mpi();
+  const unsigned jobs = options.jobs != 0 ? options.jobs : many ? 1 : available_cores();
+  const auto scheduler = many ? mpi_scheduler(jobs, stop) : thread_scheduler(jobs, stop);
+  nlohmann::json results;
+  try {
+    results = reproduce(*scheduler, wanted, stop);
+  } catch (const Error& error) {
+    if (many) {
+      fmt::print(stderr, "oubli: {}: {}\n", scheduler->name(), error.what());
+      scheduler->abort(error.exit_code());
+    }
+    throw;
+  }
+  if (!scheduler->is_main()) return;
+  if (options.train_only) {
+    say(fmt::format("trained; 'oubli reproduce {} --run {}' audits", options.experiment,
+                    wanted.folder.string()));
+  } else if (options.as_json) {
+    fmt::print("{}\n", results.dump(1));
+  } else {
+    fmt::print("{}", options.markdown ? tables_as_markdown(results) : tables_as_text(results));
+  }
+  const RunStatus status = status_of(wanted.folder);
+  if (!status.failures.empty()) {
+    fail(ErrorCode::some_failed, "{}: finished, but {} networks failed; the first, {}: {}",
+         wanted.folder.string(), status.failures.size(), status.failures[0].first,
+         status.failures[0].second);
+  }
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "reproduce",
+      "The paper's experiments: train, unlearn, attack, and print its tables beside ours");
+  command->add_option("experiment", options->experiment, "mnist, fashion-mnist, cifar10 or faces");
+  command->add_flag("--list", options->list,
+                    "Say what each table and figure of the paper is, and what fills it");
+  command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
+  command->add_option("--models", options->models, "Networks per population [100]")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--hidden", options->hidden, "Sizes p of the features [mnist 50, cifar10 256]")
+      ->delimiter(',');
+  command
+      ->add_option("--samples", options->samples,
+                   "Samples per class that estimate the mean predictions [1,3,10,100,all]")
+      ->delimiter(',');
+  command->add_flag("--each-class", options->each_class,
+                    "Also forget each single class in turn (one more unseen population per class)");
+  command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
+  command->add_option("--seed", options->seed, "Seed of everything [1]");
+  command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");
+  command->add_flag("--keep-models", options->keep_models, "Also save every network as ONNX");
+  command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");
+  command->add_flag("--json", options->as_json, "Print results.json instead of tables");
+  command->add_flag("--markdown", options->markdown, "Print the tables as Markdown");
+  command->footer(
+      "A run folder can be continued: the same command after an interruption does what is "
+      "missing,\n"
+      "and more --models or --hidden add to it.\n\n"
+      "Examples:\n"
+      "  oubli reproduce --list\n"
+      "  oubli reproduce mnist --each-class --run runs/mnist\n"
+      "  oubli reproduce cifar10 --hidden 64,256,1024 --models 10\n"
+      "  mpirun -n 32 oubli reproduce cifar10 --run /shared/cifar10   # ranks share the folder\n"
+      "  oubli status runs/mnist");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

@@ -1,0 +1,142 @@
+#include "oubli/experiment/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "oubli/base/file.h"
+#include "oubli/base/progress.h"
+#include "oubli/data/load.h"
+#include "oubli/experiment/analysis.h"
+#include "oubli/experiment/results.h"
+#include "oubli/experiment/training.h"
+
+namespace oubli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The indices of `all` that are not yet done.
+template <typename T>
+std::vector<std::size_t> indices_where(const std::vector<T>& all, const auto& wanted) {
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (wanted(all[i])) result.push_back(i);
+  }
+  return result;
+}
+
+std::string population_name(const RunConfig& config, const Trial& trial) {
+  std::string id = trial_id(config, trial.hidden, trial.role, trial.without, 0);
+  return id.substr(0, id.rfind('-'));
+}
+
+}  // namespace
+
+json reproduce(Scheduler& scheduler, const ReproduceOptions& options, const std::stop_token& stop) {
+  std::optional<RunFolder> folder;
+  const std::string shared = scheduler.share([&] {
+    folder = RunFolder::open_for_writing(options.folder, options.config);
+    return json(folder->config()).dump();
+  });
+  if (!folder) folder = RunFolder::attach(options.folder, json::parse(shared).get<RunConfig>());
+  const RunConfig& config = folder->config();
+
+  const std::vector<Trial> trials = plan_trials(config);
+  std::vector<std::size_t> todo;
+  if (scheduler.is_main()) {
+    todo = indices_where(trials, [&](const Trial& trial) {
+      const auto record = folder->record(trial.id);
+      return !record || !record->done;
+    });
+    if (todo.size() < trials.size()) {
+      say(fmt::format("{}: {} of {} networks are there already", options.folder.string(),
+                      trials.size() - todo.size(), trials.size()));
+    }
+  }
+  // Loaded at the first trial, so that a finished run folder needs no training data.
+  std::once_flag loaded;
+  TrialData data;
+  scheduler.run("training", todo, [&](std::size_t i) {
+    std::call_once(loaded, [&] { data = load_trial_data(config); });
+    run_trial(*folder, trials[i], data, scheduler.name(), stop);
+  });
+  if (options.train_only) {
+    scheduler.finish();
+    return nullptr;
+  }
+
+  const std::vector<AuditTask> audits = plan_audits(config);
+  std::vector<std::size_t> unaudited;
+  if (scheduler.is_main()) {
+    unaudited =
+        indices_where(audits, [&](const AuditTask& task) { return !is_audited(*folder, task); });
+  }
+  std::once_flag test_loaded;
+  ImageSet test;
+  scheduler.run("auditing", unaudited, [&](std::size_t i) {
+    std::call_once(test_loaded, [&] {
+      test = load_data_set(recipe_of(config.experiment).data_set, Split::test);
+    });
+    run_audit(*folder, audits[i], test, stop);
+  });
+  scheduler.finish();
+  if (!scheduler.is_main()) return nullptr;
+  json results = assemble_results(*folder);
+  write_file(folder->results(), results.dump(1) + "\n");
+  return results;
+}
+
+RunStatus status_of(const fs::path& path) {
+  const RunFolder folder = RunFolder::open(path);
+  const RunConfig& config = folder.config();
+  const auto underway = folder.underway();
+  RunStatus status;
+  status.holder = folder.holder().value_or("");
+  double seconds = 0;
+  std::map<std::size_t, std::pair<double, std::size_t>> cost;  // by size: seconds, trials
+  std::map<std::size_t, std::size_t> left;
+  for (const Trial& trial : plan_trials(config)) {
+    const std::string name = population_name(config, trial);
+    auto row = std::ranges::find_if(status.rows,
+                                    [&](const RunStatus::Row& r) { return r.population == name; });
+    if (row == status.rows.end()) {
+      status.rows.push_back({.population = name});
+      row = std::prev(status.rows.end());
+    }
+    ++row->planned;
+    if (underway.contains(trial.id)) ++row->underway;
+    const auto record = folder.record(trial.id);
+    if (record && record->done) {
+      ++row->done;
+      cost[trial.hidden].first += record->seconds;
+      ++cost[trial.hidden].second;
+    } else {
+      if (record) {
+        ++row->failed;
+        status.failures.emplace_back(trial.id, record->reason);
+      }
+      ++left[trial.hidden];
+    }
+  }
+  bool known = !underway.empty();
+  for (const auto& [hidden, count] : left) {
+    const auto [spent, trials] = cost[hidden];
+    known = known && trials > 0;
+    if (trials > 0) seconds += static_cast<double>(count) * spent / static_cast<double>(trials);
+  }
+  if (known) status.seconds_left = seconds / static_cast<double>(underway.size());
+  for (const AuditTask& task : plan_audits(config)) {
+    ++status.audits_planned;
+    if (is_audited(folder, task)) ++status.audits_done;
+  }
+  status.finished =
+      left.empty() && status.audits_done == status.audits_planned && fs::exists(folder.results());
+  return status;
+}
+
+}  // namespace oubli

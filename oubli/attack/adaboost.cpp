@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -14,12 +15,11 @@ namespace {
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 // Neighbouring values that are not further apart count as equal, as in scikit-learn.
 constexpr float kSameValue = 1e-7F;
-constexpr std::size_t kChunk = 512;
+constexpr std::size_t kChunk = 128;  // points that share a bound
 
 struct Candidate {
   double merit = -std::numeric_limits<double>::infinity();
   std::size_t position = 0;  // the split is before this place in the feature's order
-  double left[2] = {};       // weights of the two labels left of it
 };
 
 // Sums of squared label weights over the weight, left plus right: what the least Gini impurity
@@ -50,43 +50,55 @@ SortedFeature sort_feature(MatrixView<const float> x, std::span<const std::uint8
   return sorted;
 }
 
+// Adds the weight of the point of `entry` to the sum of its label. Without a branch: it would be
+// mispredicted half the time.
+void add_weight(std::uint32_t entry, std::span<const double> weights, double& sum0, double& sum1) {
+  const double weight = weights[entry >> 1];
+  const double one = std::bit_cast<double>(std::bit_cast<std::uint64_t>(weight) &
+                                           (0 - static_cast<std::uint64_t>(entry & 1U)));
+  sum0 += weight - one;  // exact: 0 or weight
+  sum1 += one;
+}
+
+// No split within a chunk is better than the best corner of the rectangle between the sums at its
+// beginning and at its end, because x^2 / y and with it the merit are convex.
+double merit_bound(const double (&begin)[2], const double (&end)[2], double total0, double total1) {
+  double bound = -std::numeric_limits<double>::infinity();
+  for (const double left0 : {begin[0], end[0]}) {
+    for (const double left1 : {begin[1], end[1]}) {
+      // The whole on one side: the limit of the merit, as if nothing were split.
+      const double l = left0 + left1, r = total0 + total1 - l;
+      const double merit = l > 0 && r > 0 ? merit_of(left0, left1, total0, total1)
+                                          : (total0 * total0 + total1 * total1) / (total0 + total1);
+      bound = std::max(bound, merit);
+    }
+  }
+  return bound * (1 + 1e-12);
+}
+
 // Best splits of `kTogether` features: their running sums do not wait for each other.
 template <std::size_t kTogether>
 void search(const SortedFeature* features, std::span<const double> weights, double total0,
             double total1, Candidate* best) {
   const std::size_t n = weights.size();
   std::array<double, kTogether> sum0{}, sum1{};
-  // The sums left of place begin + j.
-  alignas(64) double left0[kTogether][kChunk];
-  alignas(64) double left1[kTogether][kChunk];
   for (std::size_t begin = 0; begin < n; begin += kChunk) {
-    const std::size_t count = std::min(kChunk, n - begin);
-    for (std::size_t j = 0; j < count; ++j) {
-      for (std::size_t f = 0; f < kTogether; ++f) {
-        left0[f][j] = sum0[f];
-        left1[f][j] = sum1[f];
-        const std::uint32_t entry = features[f].entries[begin + j];
-        const double weight = weights[entry >> 1];
-        const double one = (entry & 1U) != 0 ? weight : 0.0;
-        sum0[f] += weight - one;  // exact: 0 or weight
-        sum1[f] += one;
-      }
-    }
+    const std::size_t end = std::min(n, begin + kChunk);
+    const std::array<double, kTogether> before0 = sum0, before1 = sum1;
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t f = 0; f < kTogether; ++f)
+        add_weight(features[f].entries[i], weights, sum0[f], sum1[f]);
     for (std::size_t f = 0; f < kTogether; ++f) {
-      // Most places are worse than the best so far: a comparison without division finds out.
-      const double limit = best[f].merit * (1 - 1e-12);
-      std::int64_t promising = 0;
-      for (std::size_t j = 0; j < count; ++j) {
-        const double l0 = left0[f][j], l1 = left1[f][j];
-        const double r0 = total0 - l0, r1 = total1 - l1;
-        const double l = l0 + l1, r = r0 + r1;
-        promising += (l0 * l0 + l1 * l1) * r + (r0 * r0 + r1 * r1) * l > limit * (l * r) ? 1 : 0;
-      }
-      if (promising == 0) continue;
-      for (std::size_t j = 0; j < count; ++j) {
-        if (features[f].may_split[begin + j] == 0) continue;
-        const double merit = merit_of(left0[f][j], left1[f][j], total0, total1);
-        if (merit > best[f].merit) best[f] = {merit, begin + j, {left0[f][j], left1[f][j]}};
+      if (merit_bound({before0[f], before1[f]}, {sum0[f], sum1[f]}, total0, total1) <=
+          best[f].merit)
+        continue;
+      double left0 = before0[f], left1 = before1[f];
+      for (std::size_t i = begin; i < end; ++i) {
+        if (features[f].may_split[i] != 0) {
+          const double merit = merit_of(left0, left1, total0, total1);
+          if (merit > best[f].merit) best[f] = {merit, i};
+        }
+        add_weight(features[f].entries[i], weights, left0, left1);
       }
     }
   }
@@ -96,7 +108,6 @@ void search(const SortedFeature* features, std::span<const double> weights, doub
 struct Stump {
   std::size_t feature = 0;
   std::size_t position = 0;
-  double left[2] = {};
 };
 
 class StumpSearch {
@@ -126,7 +137,7 @@ class StumpSearch {
     for (std::size_t f = 0; f < best_.size(); ++f) {
       if (best_[f].position == 0 || !(best_[f].merit > merit)) continue;
       merit = best_[f].merit;
-      stump = {f, best_[f].position, {best_[f].left[0], best_[f].left[1]}};
+      stump = {f, best_[f].position};
     }
     return stump;
   }
@@ -136,6 +147,55 @@ class StumpSearch {
   std::vector<Candidate> best_;
   unsigned workers_;
 };
+
+// Points by where they are and what they are: 2 * (0 left of the stump, 1 right) + label.
+using CellSums = std::array<double, 4>;
+
+CellSums sum_cells(std::span<const double> weights, std::span<const std::uint8_t> cells) {
+  // Several sums per cell, so that an addition need not wait for the one before.
+  constexpr std::size_t kLanes = 8;
+  double sums[kLanes][4] = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= weights.size(); i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      sums[lane][cells[i + lane]] += weights[i + lane];
+  for (; i < weights.size(); ++i) sums[0][cells[i]] += weights[i];
+  CellSums result{};
+  for (const auto& lane : sums)
+    for (std::size_t cell = 0; cell < 4; ++cell) result[cell] += lane[cell];
+  return result;
+}
+
+// What a stump with these leaves contributes: votes left and right, and by what the weights in each
+// cell are multiplied.
+struct Boost {
+  double error = 0;
+  double vote[2] = {};
+  CellSums factor{};
+};
+
+Boost boost_of(const CellSums& leaf, bool real) {
+  Boost boost;
+  const double total = leaf[0] + leaf[1] + leaf[2] + leaf[3];
+  boost.error = (std::min(leaf[0], leaf[1]) + std::min(leaf[2], leaf[3])) / total;
+  const double stump_weight = boost.error > 0 ? std::log((1 - boost.error) / boost.error) : 1.0;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const double w0 = leaf[2 * side], w1 = leaf[2 * side + 1], sum = w0 + w1;
+    if (sum == 0) continue;  // no point is there
+    double& vote = boost.vote[side];
+    if (real) {
+      vote = std::log(std::max(w1 / sum, kEpsilon)) - std::log(std::max(w0 / sum, kEpsilon));
+      boost.factor[2 * side] = std::exp(vote / 2);
+      boost.factor[2 * side + 1] = std::exp(-vote / 2);
+    } else {
+      const bool answer = w1 > w0;
+      vote = answer ? stump_weight : -stump_weight;
+      boost.factor[2 * side] = answer ? std::exp(stump_weight) : 1;
+      boost.factor[2 * side + 1] = answer ? 1 : std::exp(stump_weight);
+    }
+  }
+  return boost;
+}
 
 // Halfway between the values around the split, as a float that parts the same points as the
 // exact midpoint: x <= midpoint just if x <= the midpoint rounded down.
@@ -164,67 +224,37 @@ AdaBoost AdaBoost::fit(MatrixView<const float> x, std::span<const std::uint8_t> 
 
   StumpSearch search(x, y, options.workers);
   std::vector<double> weights(n, 1.0 / static_cast<double>(n));
-  std::vector<std::uint8_t> side(n);  // of the stump at hand: 0 left, 1 right
+  std::vector<std::uint8_t> cells(n);
+  double weight_sum = 1;
   for (std::size_t round = 0; round < options.stumps; ++round) {
     // Rounding must not take a point out of the game for good.
-    double total[2] = {};
     for (std::size_t i = 0; i < n; ++i) {
-      weights[i] = std::max(weights[i], kEpsilon);
-      total[y[i] != 0 ? 1 : 0] += weights[i];
+      weights[i] = std::max(weights[i] / weight_sum, kEpsilon);
+      cells[i] = y[i] != 0 ? 1 : 0;
     }
-    const Stump stump = search.best(weights, total[0], total[1]);
-    // Leaves: 0 left, 1 right; without a split all points are on the left. Their weights are summed
-    // anew: the difference of two large sums would not be 0 in a pure leaf.
-    double leaf[2][2] = {};
+    const CellSums labels = sum_cells(weights, cells);
+    const Stump stump = search.best(weights, labels[0], labels[1]);
     float threshold = std::numeric_limits<float>::infinity();
-    std::ranges::fill(side, std::uint8_t{0});
     if (stump.position != 0) {
       const std::vector<std::uint32_t>& entries = search.feature(stump.feature).entries;
       threshold = threshold_of(x(entries[stump.position - 1] >> 1, stump.feature),
                                x(entries[stump.position] >> 1, stump.feature));
-      for (std::size_t i = stump.position; i < n; ++i) side[entries[i] >> 1] = 1;
+      for (std::size_t i = stump.position; i < n; ++i) cells[entries[i] >> 1] |= 2;
     }
-    for (std::size_t i = 0; i < n; ++i) leaf[side[i]][y[i] != 0 ? 1 : 0] += weights[i];
-
-    // How each leaf votes, and by what the weight of its points of either label is multiplied.
-    double vote[2] = {}, factor[2][2] = {};
-    double error = 0;
-    for (const auto& sums : leaf) error += std::min(sums[0], sums[1]);
-    error /= total[0] + total[1];
-    if (!real && error >= 0.5) {
+    // The leaves are summed anew: the difference of two large sums would not be 0 in a pure leaf.
+    const Boost boost = boost_of(sum_cells(weights, cells), real);
+    if (!real && boost.error >= 0.5) {
       // No better than guessing: boosting ends. (scikit-learn refuses if the first stump is; here
       // it is kept, and guesses.)
       if (parts.empty()) parts.push_back({0, threshold, 0, 0});
       break;
     }
-    const double stump_weight = std::log((1 - error) / error);
-    for (std::size_t s = 0; s < 2; ++s) {
-      const double sum = leaf[s][0] + leaf[s][1];
-      if (sum == 0) continue;  // no point is there
-      const bool answer = leaf[s][1] > leaf[s][0];
-      if (real) {
-        const double p0 = std::max(leaf[s][0] / sum, kEpsilon);
-        const double p1 = std::max(leaf[s][1] / sum, kEpsilon);
-        vote[s] = std::log(p1) - std::log(p0);
-        factor[s][0] = std::exp(vote[s] / 2);
-        factor[s][1] = std::exp(-vote[s] / 2);
-      } else {
-        const double weight = error > 0 ? stump_weight : 1;
-        vote[s] = answer ? weight : -weight;
-        factor[s][0] = answer ? std::exp(weight) : 1;
-        factor[s][1] = answer ? 1 : std::exp(weight);
-      }
-    }
-    parts.push_back({stump.feature, threshold, vote[0], vote[1]});
-    if (error <= 0) break;
-
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      weights[i] *= factor[side[i]][y[i] != 0 ? 1 : 0];
-      sum += weights[i];
-    }
-    if (!std::isfinite(sum) || sum <= 0) break;
-    for (double& weight : weights) weight /= sum;
+    parts.push_back({stump.feature, threshold, boost.vote[0], boost.vote[1]});
+    if (boost.error <= 0) break;
+    for (std::size_t i = 0; i < n; ++i) weights[i] *= boost.factor[cells[i]];
+    const CellSums sums = sum_cells(weights, cells);
+    weight_sum = sums[0] + sums[1] + sums[2] + sums[3];
+    if (!std::isfinite(weight_sum) || weight_sum <= 0) break;
   }
   return {std::move(parts), options.workers};
 }

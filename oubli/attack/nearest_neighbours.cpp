@@ -80,6 +80,12 @@ Points distinct_points(MatrixView<const float> x, std::span<const std::uint8_t> 
 // The k nearest so far, in order.
 class Nearest {
  public:
+  struct Found {
+    double distance;
+    Member member;
+    std::uint32_t point;
+  };
+
   explicit Nearest(std::size_t k) : k_(k) { found_.reserve(k + 1); }
 
   void clear() { found_.clear(); }
@@ -87,8 +93,8 @@ class Nearest {
   [[nodiscard]] double worst() const { return found_.back().distance; }
 
   // False if it was too far.
-  bool offer(double distance, Member member) {
-    const Found candidate{distance, member};
+  bool offer(double distance, Member member, std::uint32_t point) {
+    const Found candidate{distance, member, point};
     if (full() && !before(candidate, found_.back())) return false;
     auto place = found_.end();
     while (place != found_.begin() && before(candidate, *(place - 1))) --place;
@@ -97,6 +103,7 @@ class Nearest {
     return true;
   }
 
+  [[nodiscard]] std::span<const Found> found() const { return found_; }
   [[nodiscard]] std::uint8_t vote() const {
     std::size_t ones = 0;
     for (const Found& found : found_) ones += found.member.label;
@@ -104,16 +111,22 @@ class Nearest {
   }
 
  private:
-  struct Found {
-    double distance;
-    Member member;
-  };
   static bool before(const Found& a, const Found& b) {
     return a.distance < b.distance || (a.distance == b.distance && a.member.row < b.member.row);
   }
   std::size_t k_;
   std::vector<Found> found_;
 };
+
+// The squared distance as it is defined: in double, feature by feature.
+double distance_to(std::span<const float> point, const float* query) {
+  double sum = 0;
+  for (std::size_t f = 0; f < point.size(); ++f) {
+    const double difference = static_cast<double>(point[f]) - static_cast<double>(query[f]);
+    sum += difference * difference;
+  }
+  return sum;
+}
 
 // An order of the rows in which near ones tend to follow each other: halved again and again along
 // the widest feature.
@@ -165,6 +178,7 @@ struct NearestNeighbours::Index {
   Points points;
   std::vector<std::uint32_t> order{};  // place in the blocks -> point
   std::vector<float> blocks{};
+  PointKernels kernels = point_kernels();
   std::vector<Node> nodes{};  // root at 0, its sibling 1 unused; empty: brute force
   std::vector<Box> boxes{};   // one per node
 
@@ -235,21 +249,16 @@ void NearestNeighbours::Index::split(std::size_t node, std::size_t begin, std::s
 void NearestNeighbours::Index::scan(std::size_t block, const float* query, float& bound,
                                     Nearest& nearest) const {
   const float* values = blocks.data() + block * kBlock * features;
-  std::uint32_t mask = point_kernels().near(values, query, features, bound);
+  std::uint64_t mask = kernels.near(values, query, features, bound);
   for (; mask != 0; mask &= mask - 1) {
     const auto slot = static_cast<std::size_t>(std::countr_zero(mask));
     const std::size_t place = block * kBlock + slot;
     if (place >= order.size()) return;
-    double distance = 0;
-    for (std::size_t f = 0; f < features; ++f) {
-      const double difference =
-          static_cast<double>(values[f * kBlock + slot]) - static_cast<double>(query[f]);
-      distance += difference * difference;
-    }
     const std::uint32_t point = order[place];
+    const double distance = distance_to(points.x.row(point), query);
     bool closer = false;
     for (std::uint32_t m = points.first[point]; m < points.first[point + 1]; ++m)
-      if (!nearest.offer(distance, points.members[m]))
+      if (!nearest.offer(distance, points.members[m], point))
         break;
       else
         closer = true;
@@ -270,7 +279,7 @@ void NearestNeighbours::Index::search_tree(const float* query, float bound,
     while (nodes[node].child != 0) {
       const std::uint32_t child = nodes[node].child;
       float distances[2];
-      point_kernels().box_distances(&boxes[child], query, distances);
+      kernels.box_distances(&boxes[child], query, distances);
       const std::uint32_t far = distances[0] <= distances[1] ? 1 : 0;
       if (distances[far] <= bound) stack[pending++] = {distances[far], child + far};
       if (distances[1 - far] > bound) goto next;
@@ -290,11 +299,16 @@ void NearestNeighbours::Index::predict_tree(MatrixView<const float> x,
                                             std::span<const std::uint32_t> queries,
                                             std::span<std::uint8_t> labels) const {
   Nearest nearest(k);
-  std::vector<std::uint32_t> last;
   float query[kBoxWidth] = {};
   for (const std::uint32_t q : queries) {
     std::ranges::copy(x.row(q), query);
     float bound = std::numeric_limits<float>::infinity();
+    if (nearest.full()) {
+      double farthest = 0;
+      for (const Nearest::Found& found : nearest.found())
+        farthest = std::max(farthest, distance_to(points.x.row(found.point), query));
+      bound = filter_bound(farthest, features);
+    }
     nearest.clear();
     search_tree(query, bound, nearest);
     labels[q] = nearest.vote();

@@ -116,7 +116,7 @@ TEST(PointKernels, KeepEverythingWithinTheBound) {
           distances[i] += std::pow(
               static_cast<double>(block[f * kBlock + i]) - static_cast<double>(query[f]), 2);
       const double bound = distances[random.below(kBlock)];
-      const std::uint32_t mask =
+      const std::uint64_t mask =
           kernels.near(block.data(), query.data(), features, filter_bound(bound, features));
       for (std::size_t i = 0; i < kBlock; ++i) {
         const bool kept = (mask >> i & 1U) != 0;

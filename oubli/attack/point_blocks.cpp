@@ -14,7 +14,7 @@
 namespace oubli {
 namespace {
 
-std::uint32_t near_plain(const float* block, const float* query, std::size_t features,
+std::uint64_t near_plain(const float* block, const float* query, std::size_t features,
                          float bound) {
   float sums[kBlock] = {};
   for (std::size_t f = 0; f < features; ++f) {
@@ -23,9 +23,9 @@ std::uint32_t near_plain(const float* block, const float* query, std::size_t fea
       sums[i] += difference * difference;
     }
   }
-  std::uint32_t mask = 0;
+  std::uint64_t mask = 0;
   for (std::size_t i = 0; i < kBlock; ++i)
-    mask |= static_cast<std::uint32_t>(sums[i] <= bound) << i;
+    mask |= static_cast<std::uint64_t>(sums[i] <= bound) << i;
   return mask;
 }
 
@@ -42,27 +42,23 @@ void box_distances_plain(const Box* boxes, const float* query, float* distances)
 }
 
 #if OUBLI_X86
-__attribute__((target("avx2,fma"))) std::uint32_t near_avx2(const float* block, const float* query,
+__attribute__((target("avx2,fma"))) std::uint64_t near_avx2(const float* block, const float* query,
                                                             std::size_t features, float bound) {
-  __m256 sum0 = _mm256_setzero_ps(), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  __m256 sums[8];
+  for (__m256& sum : sums) sum = _mm256_setzero_ps();
   for (std::size_t f = 0; f < features; ++f, block += kBlock) {
     const __m256 q = _mm256_set1_ps(query[f]);
-    const __m256 d0 = _mm256_sub_ps(_mm256_loadu_ps(block), q);
-    const __m256 d1 = _mm256_sub_ps(_mm256_loadu_ps(block + 8), q);
-    const __m256 d2 = _mm256_sub_ps(_mm256_loadu_ps(block + 16), q);
-    const __m256 d3 = _mm256_sub_ps(_mm256_loadu_ps(block + 24), q);
-    sum0 = _mm256_fmadd_ps(d0, d0, sum0);
-    sum1 = _mm256_fmadd_ps(d1, d1, sum1);
-    sum2 = _mm256_fmadd_ps(d2, d2, sum2);
-    sum3 = _mm256_fmadd_ps(d3, d3, sum3);
+    for (std::size_t i = 0; i < 8; ++i) {
+      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(block + 8 * i), q);
+      sums[i] = _mm256_fmadd_ps(difference, difference, sums[i]);
+    }
   }
-  const __m256 b = _mm256_set1_ps(bound);
-  const auto mask = [](__m256 comparison) {
-    return static_cast<std::uint32_t>(_mm256_movemask_ps(comparison));
-  };
-  return mask(_mm256_cmp_ps(sum0, b, _CMP_LE_OQ)) | mask(_mm256_cmp_ps(sum1, b, _CMP_LE_OQ)) << 8 |
-         mask(_mm256_cmp_ps(sum2, b, _CMP_LE_OQ)) << 16 |
-         mask(_mm256_cmp_ps(sum3, b, _CMP_LE_OQ)) << 24;
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const __m256 within = _mm256_cmp_ps(sums[i], _mm256_set1_ps(bound), _CMP_LE_OQ);
+    mask |= static_cast<std::uint64_t>(_mm256_movemask_ps(within)) << (8 * i);
+  }
+  return mask;
 }
 
 __attribute__((target("avx2,fma"))) void box_distances_avx2(const Box* boxes, const float* query,
@@ -91,20 +87,23 @@ __attribute__((target("avx2,fma"))) void box_distances_avx2(const Box* boxes, co
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-__attribute__((target("avx512f"))) std::uint32_t near_avx512(const float* block, const float* query,
+__attribute__((target("avx512f"))) std::uint64_t near_avx512(const float* block, const float* query,
                                                              std::size_t features, float bound) {
-  __m512 sum0 = _mm512_setzero_ps(), sum1 = sum0;
+  __m512 sums[4];
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
   for (std::size_t f = 0; f < features; ++f, block += kBlock) {
     const __m512 q = _mm512_set1_ps(query[f]);
-    const __m512 d0 = _mm512_sub_ps(_mm512_loadu_ps(block), q);
-    const __m512 d1 = _mm512_sub_ps(_mm512_loadu_ps(block + 16), q);
-    sum0 = _mm512_fmadd_ps(d0, d0, sum0);
-    sum1 = _mm512_fmadd_ps(d1, d1, sum1);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(block + 16 * i), q);
+      sums[i] = _mm512_fmadd_ps(difference, difference, sums[i]);
+    }
   }
-  const __m512 b = _mm512_set1_ps(bound);
-  const std::uint32_t low = _mm512_cmp_ps_mask(sum0, b, _CMP_LE_OQ);
-  const std::uint32_t high = _mm512_cmp_ps_mask(sum1, b, _CMP_LE_OQ);
-  return low | high << 16;
+  std::uint64_t mask = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    mask |=
+        static_cast<std::uint64_t>(_mm512_cmp_ps_mask(sums[i], _mm512_set1_ps(bound), _CMP_LE_OQ))
+        << (16 * i);
+  return mask;
 }
 
 __attribute__((target("avx512f"))) void box_distances_avx512(const Box* boxes, const float* query,

@@ -7,9 +7,9 @@
 
 namespace oubli {
 
-// Points in blocks of 32, feature-major within a block (block[feature * 32 + slot]), so that one
+// Points in blocks of 64, feature-major within a block (block[feature * 64 + slot]), so that one
 // SIMD instruction works on one feature of many points.
-inline constexpr std::size_t kBlock = 32;
+inline constexpr std::size_t kBlock = 64;
 
 // Bounding boxes of up to 16 features: 16 lower corners, then 16 upper ones. Unused features are 0
 // in the boxes and in the query.
@@ -23,7 +23,7 @@ struct alignas(64) Box {
 // (features + 4) 2^-24 at most; filter_bound() makes up for it, so that nothing is lost.
 struct PointKernels {
   // Bit i of the result: the squared distance of `query` to point i of the block is <= bound.
-  std::uint32_t (*near)(const float* block, const float* query, std::size_t features, float bound);
+  std::uint64_t (*near)(const float* block, const float* query, std::size_t features, float bound);
   // Squared distances of `query` (16 numbers) to two boxes.
   void (*box_distances)(const Box* boxes, const float* query, float* distances);
 };

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/audit/audit.h"
-#include "oubli/audit/model_figures.h"
 #include "oubli/base/text_table.h"
+#include "oubli/data/image_set.h"
 
 namespace oubli {
 namespace {
@@ -168,8 +168,7 @@ std::string to_text(const AuditResult& result) {
       fmt::format("\nLabels flipped against naive deletion: all {}, forgotten {}, correct {}\n",
                   cell(result.flips.all), cell(result.flips.forgotten), cell(result.flips.correct));
 
-  const std::vector<std::uint32_t> retained =
-      retained_classes({.labels = {}, .classes = result.classes, .forgotten = result.forgotten});
+  const std::vector<std::uint32_t> retained = retained_classes(result.classes, result.forgotten);
   TextTable goes({{"samples of"}, {"labelled"}, {"seen", right}, {"unseen", right}});
   for (const Misclassification& bars : result.misclassification) {
     if (bars.population != "seen") continue;

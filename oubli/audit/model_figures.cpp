@@ -7,6 +7,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/workers.h"
+#include "oubli/data/image_set.h"
 
 namespace oubli {
 namespace {
@@ -43,17 +44,10 @@ std::uint64_t fingerprint_of(std::span<const float> values) {
 
 }  // namespace
 
-std::vector<std::uint32_t> retained_classes(const AuditSamples& samples) {
-  std::vector<std::uint32_t> retained;
-  for (std::uint32_t label = 0; label < samples.classes; ++label)
-    if (!std::ranges::binary_search(samples.forgotten, label)) retained.push_back(label);
-  return retained;
-}
-
 PopulationPass pass_over(const Population& population, const AuditSamples& samples,
                          const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
-  const std::vector<std::uint32_t> retained = retained_classes(samples);
+  const std::vector<std::uint32_t> retained = retained_classes(samples.classes, samples.forgotten);
   // Class -> its column; -1 if this population has none for it.
   std::vector<std::ptrdiff_t> column(samples.classes, -1);
   if (population.columns == samples.classes)
@@ -106,7 +100,7 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
 FlipPass flips_between(const Population& before, const Population& after,
                        const AuditSamples& samples, const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
-  const std::vector<std::uint32_t> retained = retained_classes(samples);
+  const std::vector<std::uint32_t> retained = retained_classes(samples.classes, samples.forgotten);
   FlipPass pass{std::vector<double>(after.models), std::vector<double>(after.models),
                 std::vector<double>(after.models)};
   run_tasks(

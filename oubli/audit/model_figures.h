@@ -31,7 +31,4 @@ struct FlipPass {
 [[nodiscard]] FlipPass flips_between(const Population& before, const Population& after,
                                      const AuditSamples& samples, const AuditOptions& options);
 
-// The retained classes in order: what the columns of a filtered model stand for.
-[[nodiscard]] std::vector<std::uint32_t> retained_classes(const AuditSamples& samples);
-
 }  // namespace oubli

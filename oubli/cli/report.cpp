@@ -1,14 +1,12 @@
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "oubli/base/error.h"
-#include "oubli/base/file.h"
-#include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
-#include "oubli/report/page.h"
 #include "oubli/report/read_report.h"
 
 namespace oubli::cli {
@@ -24,15 +22,12 @@ struct Options {
 };
 
 void run(const Options& options) {
-  if (!options.force && std::filesystem::exists(options.output))
-    fail(ErrorCode::usage, "{}: exists; give --force to replace it", options.output.string());
-  report::ReportData data = report::read_report(options.inputs);
-  data.method = options.method;
-  if (!options.title.empty()) data.title = options.title;
-  write_file(options.output, report::page(data), options.force);
-  const std::filesystem::path where = std::filesystem::absolute(options.output);
-  say(fmt::format("report: file://{}", where.string()));
-  if (options.json) fmt::print("{}\n", nlohmann::json{{"report", where.string()}}.dump());
+  report::write_report(options.inputs, options.output, options.force, options.method,
+                       options.title);
+  if (options.json) {
+    const auto where = std::filesystem::absolute(options.output).lexically_normal();
+    fmt::print("{}\n", nlohmann::json{{"report", where.string()}}.dump());
+  }
 }
 
 }  // namespace

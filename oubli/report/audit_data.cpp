@@ -8,6 +8,7 @@
 #include "oubli/base/error.h"
 #include "oubli/report/json_fields.h"
 #include "oubli/report/read_report.h"
+#include "oubli/report/verdict.h"
 
 namespace oubli::report {
 namespace {
@@ -243,9 +244,9 @@ void add_audit(ReportData& data, const json& document) {
   if (const json* floor = find(document, "floor"); floor != nullptr)
     if (const std::string reason = text(*floor, "reason"); !reason.empty())
       data.not_tested.push_back("The floor, retrained against retrained models: " + reason);
-  if (data.title.empty())
-    data.title =
-        "Audit: forgetting " + (audit.forgotten.empty() ? "a class" : audit.forgotten.front());
+  data.not_tested.emplace_back(
+      "Observers who hold the file itself: they can look at weights and features.");
+  if (data.title.empty()) data.title = "Audit: forgetting " + join(audit.forgotten);
   data.audits.push_back(std::move(audit));
 }
 

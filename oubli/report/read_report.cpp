@@ -5,7 +5,9 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/progress.h"
 #include "oubli/base/version.h"
+#include "oubli/report/page.h"
 
 namespace oubli::report {
 namespace {
@@ -86,6 +88,17 @@ ReportData read_report(std::span<const fs::path> inputs) {
   if (data.limits.empty()) data.limits = general_limits();  // a receipt has its own words
   data.provenance.emplace_back("program", fmt::format("oubli {}", kVersion));
   return data;
+}
+
+void write_report(std::span<const fs::path> inputs, const fs::path& output, bool replace,
+                  const std::string& method, const std::string& title) {
+  if (!replace && fs::exists(output))
+    fail(ErrorCode::usage, "{}: exists; give --force to replace it", output.string());
+  ReportData data = read_report(inputs);
+  data.method = method;
+  if (!title.empty()) data.title = title;
+  write_file(output, page(data), replace);
+  say(fmt::format("report: file://{}", fs::absolute(output).lexically_normal().string()));
 }
 
 }  // namespace oubli::report

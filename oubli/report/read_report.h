@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 
 #include "oubli/report/report_data.h"
 
@@ -13,6 +14,12 @@ namespace oubli::report {
 // make one report, the first audit judged at the top. Error{bad_input} names the file and what is
 // wrong.
 [[nodiscard]] ReportData read_report(std::span<const std::filesystem::path> inputs);
+
+// read_report(), drawn as a page at `output`, which is replaced if `replace`. `method` as in
+// ReportData; an empty `title` leaves that of the inputs. Says on stderr where the page is.
+void write_report(std::span<const std::filesystem::path> inputs,
+                  const std::filesystem::path& output, bool replace, const std::string& method = "",
+                  const std::string& title = "");
 
 // The parts of it, one per format; `document` has passed the check of format and version.
 void add_results(ReportData& data, const nlohmann::json& document);

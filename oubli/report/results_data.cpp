@@ -187,9 +187,6 @@ DotChart each_class_chart(const json& document) {
 }  // namespace
 
 void add_results(ReportData& data, const json& document) {
-  if (data.title.empty())
-    data.title =
-        fmt::format("{} ({})", text(document, "experiment"), text(document, "architecture"));
   std::vector<const json*> parts;
   for (const json& part : list(document, "parts")) parts.push_back(&part);
   // The one with the most networks is judged.
@@ -197,6 +194,11 @@ void add_results(ReportData& data, const json& document) {
       parts, [](const json* a, const json* b) { return models_of(*a) > models_of(*b); });
   const std::size_t first = data.audits.size();
   for (const json* part : parts) data.audits.push_back(part_data(*part));
+  if (data.title.empty()) {
+    data.title = text(document, "experiment");
+    if (data.audits.size() > first)
+      data.title += ": forgetting " + join(data.audits[first].forgotten);
+  }
   if (data.audits.size() > first)
     if (DotChart chart = each_class_chart(document); !chart.rows.empty())
       data.audits[first].charts.push_back(std::move(chart));

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""invert_test.py OUBLI: `oubli invert` and `oubli report` on a tiny data set of pictures made here."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
+
+
+class InvertTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        for person in range(1, 6):  # a bright square of its own place, s1 ... s5
+            folder = cls.folder / "data" / "att-faces" / f"s{person}"
+            folder.mkdir(parents=True)
+            for number in range(1, 5):
+                rows = [bytes(200 if x // 8 == person % 3 and y // 8 == person // 3 else 40 + 5 * number
+                              for x in range(24)) for y in range(24)]
+                (folder / f"{number}.pgm").write_bytes(b"P5\n24 24\n255\n" + b"".join(rows))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def oubli(self, *arguments, code=0):
+        done = subprocess.run([OUBLI, *map(str, arguments)], capture_output=True, text=True,
+                              env=os.environ | {"OUBLI_DATA": str(self.folder / "data")}, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def test_writes_pictures_figures_and_a_report(self):
+        out = self.folder / "inversion"
+        run = self.oubli("invert", "att-faces", "--epochs", 30, "--networks", 2, "-o", out, "--jobs", 1)
+        self.assertIn("normalization", run.stdout)
+        for name in ("sheet.png", "full.png", "ghost.png"):
+            self.assertEqual((out / name).read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        document = json.loads((out / "inversion.json").read_text())
+        self.assertEqual(document["networks"], 2)
+        self.assertEqual((document["height"], document["width"]), (12, 12))  # half of 24
+        self.assertEqual(document["class_names"], ["s1", "s2", "s3", "s4"])
+        # The same again, on two threads, gives the same bytes.
+        again = self.folder / "again"
+        self.oubli("invert", "att-faces", "--epochs", 30, "--networks", 2, "-o", again, "--jobs", 2)
+        for name in ("inversion.json", "sheet.png", "full.png", "ghost.png"):
+            self.assertEqual((out / name).read_bytes(), (again / name).read_bytes())
+        # It is not overwritten unasked.
+        self.oubli("invert", "att-faces", "-o", out, code=2)
+        page = self.folder / "report.html"
+        done = self.oubli("report", out, "-o", page, "--json")
+        self.assertEqual(json.loads(done.stdout)["report"], str(page))
+        self.assertIn(str(page), done.stderr)
+        self.assertIn("Model inversion", page.read_text())
+        self.oubli("report", out, "-o", page, code=2)
+        self.oubli("report", out, "-o", page, "--force")
+
+    def test_options(self):
+        for start in ("noise", "mean", "image:3", "0.2"):
+            run = self.oubli("invert", "att-faces", "--full-size", "--classes", 3, "--epochs", 1, "--steps", 1,
+                             "--class", "s2", "--method", "centre", "--no-retrained", "--start", start, "--json",
+                             "-o", self.folder / start.replace(":", ""))
+            document = json.loads(run.stdout)
+            self.assertEqual(document["height"], 24)
+            self.assertEqual({row["state"] for row in document["likeness"]}, {"before", "centre"})
+
+    def test_says_what_is_wrong(self):
+        cases = [(2, "--start", ["att-faces", "--start", "2"]), (2, "image:", ["att-faces", "--start", "image:999"]),
+                 (2, "s2", ["att-faces", "--class", "s22"]), (2, "--method", ["att-faces", "--method", "magic"]),
+                 (2, "--classes", ["att-faces", "--classes", "9"]), (2, "at least two", ["att-faces", "--classes", "2"]),
+                 (7, "tools/get-data mnist", ["mnist"])]
+        for code, words, arguments in cases:
+            with self.subTest(arguments=arguments):
+                done = self.oubli("invert", *arguments, "-o", self.folder / "wrong", code=code)
+                self.assertIn(words, done.stderr)
+                self.assertFalse((self.folder / "wrong").exists())
+        bad = self.folder / "bad.json"
+        bad.write_text("{}")
+        self.assertIn("bad.json", self.oubli("report", bad, "-o", self.folder / "bad.html", code=3).stderr)
+        self.assertFalse((self.folder / "bad.html").exists())
+        self.oubli("report", self.folder / "nothing", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -54,6 +54,7 @@ class AtomicFile {
   void write(std::string_view text);
   // Overwrites bytes already written, e.g. a header whose lengths are known only at the end.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // Where the bytes are now, for a check of the written file before it is committed. Flushed.
   [[nodiscard]] const std::filesystem::path& temporary_path();

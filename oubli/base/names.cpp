@@ -1,8 +1,14 @@
 #include "oubli/base/names.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <charconv>
 #include <numeric>
+#include <set>
 #include <utility>
+
+#include "oubli/base/error.h"
 
 namespace oubli {
 namespace {
@@ -21,6 +27,35 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// Bytes of the well-formed UTF-8 sequence at the beginning of `text` (no overlong forms, surrogates
+// or control characters); 0 if there is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  static constexpr unsigned kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (first < 0xC2 || first > 0xF4) return 0;
+  unsigned code = first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+    code = (code << 6) | (byte(i) & 0x3FU);
+  }
+  const bool surrogate = code >= 0xD800 && code < 0xE000;
+  return code < kSmallest[length] || surrogate || code > 0x10FFFF ? 0 : length;
+}
+
+bool is_plain_text(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> nearest_names(std::string_view word,
@@ -33,6 +68,50 @@ std::vector<std::string> nearest_names(std::string_view word,
                     ranked.end());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < kept; ++i) names.push_back(ranked[i].second);
+  return names;
+}
+
+std::size_t class_named(std::string_view word, std::span<const std::string> names,
+                        std::size_t classes) {
+  OUBLI_ASSERT(names.empty() || names.size() == classes);
+  const auto found = std::ranges::find(names, word);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::size_t index = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, index);
+  if (error == std::errc() && stop == end && index < classes) return index;
+  if (names.empty())
+    fail(ErrorCode::usage,
+         "no class '{}': classes are numbered 0 to {}, and have no names here "
+         "(--class-names FILE gives them)",
+         word, classes - 1);
+  fail(ErrorCode::usage, "no class '{}' among {}; did you mean {}? (or an index, 0 to {})", word,
+       classes, fmt::join(nearest_names(word, names), ", "), classes - 1);
+}
+
+std::string class_label(std::size_t index, std::span<const std::string> names) {
+  return names.empty() ? std::to_string(index) : fmt::format("{} ({})", index, names[index]);
+}
+
+std::vector<std::string> parse_class_names(std::string_view text, std::size_t classes,
+                                           const std::string& what) {
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || !is_plain_text(line))
+      fail(ErrorCode::bad_input, "{}: line {} is {}; wanted one class name per line, in UTF-8",
+           what, names.size() + 1, line.empty() ? "empty" : "not plain text");
+    if (!seen.insert(line).second)
+      fail(ErrorCode::bad_input, "{}: line {}: '{}' is there twice", what, names.size() + 1, line);
+    names.emplace_back(line);
+  }
+  if (names.size() != classes)
+    fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes", what,
+         names.size(), classes);
   return names;
 }
 

@@ -56,7 +56,9 @@ int main(int argc, char** argv) {
         "filtered;\n"
         "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
         "130 interrupted. 'oubli COMMAND --help' has examples.");
+    oubli::cli::add_inspect(app);
     oubli::cli::add_means(app);
+    oubli::cli::add_forget(app);
     oubli::cli::add_invert(app);
     oubli::cli::add_report(app);
     oubli::cli::add_reproduce(app);

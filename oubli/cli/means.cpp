@@ -1,9 +1,89 @@
-#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/names.h"
+#include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/model_options.h"
 
 namespace oubli::cli {
+namespace {
 
-void add_means(CLI::App& app) { app.add_subcommand("means", "Class means of logits or features"); }
+struct MeansOptions : ModelOptions {
+  std::string output;
+  bool force = false;
+  bool json = false;
+};
+
+void run(const MeansOptions& options) {
+  if (!options.has_data())
+    fail(ErrorCode::usage, "means of what? Give --features or --logits, and --labels");
+  LoadedModel loaded = load(options);
+  const HeadView& head = loaded.model->head();
+  const CalibrationData& data = *loaded.inputs.data;
+  const auto chosen = choose_samples(data.labels, head.classes(), loaded.samples);
+  const ClassMeans means = gather_means(data, head.classes(), chosen, true, loaded.class_names);
+  double largest_error = 0;
+  for (std::size_t j = 0; j < means.classes(); ++j)
+    if (const double error = means.standard_error(j); !std::isnan(error))
+      largest_error = std::max(largest_error, error);
+  const StoredMeans stored = store_means(data.space, means, loaded.class_names, head_digest(head));
+  (void)remove_stale_temporaries(std::filesystem::path(options.output).parent_path().empty()
+                                     ? "."
+                                     : std::filesystem::path(options.output).parent_path());
+  AtomicFile out(options.output, options.force);
+  write_means(out, stored);
+  loaded.model->check_unchanged();
+  out.commit();
+
+  const auto [fewest, most] = std::ranges::minmax_element(stored.counts);
+  const char* const space = data.space == Space::logits ? "logits" : "features";
+  if (options.json) {
+    const nlohmann::ordered_json result{{"means", options.output},
+                                        {"space", space},
+                                        {"classes", means.classes()},
+                                        {"dimensions", means.dimensions()},
+                                        {"samples", chosen.size()},
+                                        {"fewest_samples_of_a_class", *fewest},
+                                        {"within_variance", means.within_variance()},
+                                        {"largest_standard_error", largest_error}};
+    fmt::print("{}\n", result.dump(1));
+    return;
+  }
+  fmt::print("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)\n",
+             options.output, means.dimensions(), space, means.classes(), chosen.size(), *fewest,
+             *most);
+  fmt::print("standard deviation within classes {:.4g}, largest standard error of a mean {:.2g}\n",
+             std::sqrt(means.within_variance()), largest_error);
+  say("The file holds what 'oubli forget' may have to forget: keep it as safe as the data.");
+}
+
+}  // namespace
+
+void add_means(CLI::App& app) {
+  auto* const command = app.add_subcommand(
+      "means", "Class means of features or logits, so that later deletions need no data");
+  const auto options = std::make_shared<MeansOptions>();
+  command
+      ->add_option("model", options->model,
+                   "The model that they belong to: .npz, .safetensors, .onnx")
+      ->required();
+  options->add_head(*command);
+  options->add_data(*command);
+  command->add_option("-o,--output", options->output, "The means file to write")->required();
+  command->add_flag("--force", options->force, "Replace the output if it exists");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->footer(
+      "Features are recommended: they stay the same when the head changes.\n\n"
+      "Examples:\n"
+      "  oubli means head.npz --features f.npy --labels y.npy -o means.npz\n"
+      "  oubli means head.safetensors --data calibration.npz --samples 100 -o means.npz");
+  command->callback([options] { run(*options); });
+}
 
 }  // namespace oubli::cli

@@ -24,6 +24,8 @@ class ClassMeans {
   [[nodiscard]] std::size_t dimensions() const { return means_.cols(); }
   [[nodiscard]] const Matrix<double>& means() const { return means_; }
   [[nodiscard]] std::span<const std::uint64_t> counts() const { return counts_; }
+  // Per class: the sum over its samples of the squared distance from the mean.
+  [[nodiscard]] std::span<const double> scatter() const { return scatter_; }
   // Standard error of the mean of class j, root-mean-square over the dimensions; NaN below two
   // samples.
   [[nodiscard]] double standard_error(std::size_t j) const;

@@ -114,16 +114,17 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
                     std::span<const std::size_t> forget, const Target& target, Solver solver) {
   validate(head);
   if (!needs_class_means(target.method)) {
-    const LogitFilter filter = target.method == Method::naive
-                                   ? naive_filter(head.classes(), forget)
-                                   : centre_filter(head.classes(), forget);
-    return {absorb(filter, head), std::nullopt, {}};
+    LogitFilter filter = target.method == Method::naive ? naive_filter(head.classes(), forget)
+                                                        : centre_filter(head.classes(), forget);
+    HeadFilter absorbed = absorb(filter, head);
+    return {std::move(absorbed), std::nullopt, {}, std::move(filter)};
   }
   if (!calibration)
     fail(ErrorCode::usage, "method {} needs class means: give data or a means file",
          name_of(target.method));
   const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
-  FiltrationPlan result{filtration.head_filter(head, target), filtration.report(), {}};
+  FiltrationPlan result{filtration.head_filter(head, target), filtration.report(), {},
+                        filtration.logit_filter(target)};
   if (target.method != Method::normalization && head.classes() > head.features() + 1)
     result.warnings.push_back(
         fmt::format("{} classes and {} features: method {} disturbs retained classes here, "

@@ -1,0 +1,115 @@
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "oubli/array/array_file.h"
+#include "oubli/base/digest.h"
+#include "oubli/base/names.h"
+#include "oubli/base/progress.h"
+#include "oubli/cli/commands.h"
+#include "oubli/cli/forget_text.h"
+#include "oubli/cli/request_options.h"
+#include "oubli/forget/receipt.h"
+
+namespace oubli::cli {
+namespace {
+
+struct ForgetOptions : RequestOptions {
+  std::string output;
+  std::string previous;
+  bool dry_run = false;
+  bool force = false;
+  bool json = false;
+};
+
+// The receipt that came with the input, if it did: then the new one continues the chain.
+std::optional<std::filesystem::path> find_previous(const ForgetOptions& options) {
+  const bool given = !options.previous.empty();
+  const std::filesystem::path path =
+      given ? std::filesystem::path(options.previous) : receipt_path(options.model);
+  if (!given && !std::filesystem::exists(path)) return std::nullopt;
+  const auto receipt = parse_receipt(read_text_file(path), path.string());
+  const std::string digest = sha256_file(options.model);
+  for (const auto& file : receipt.at("output").at("files"))
+    if (file.at("sha256") == digest) return path;
+  if (given)
+    fail(ErrorCode::bad_input, "{}: is not the receipt of {}", path.string(), options.model);
+  say(fmt::format("{}: belongs to another file than {}; not chained", path.string(),
+                  options.model));
+  return std::nullopt;
+}
+
+void run(const ForgetOptions& options) {
+  if (!options.dry_run && options.output.empty())
+    fail(ErrorCode::usage, "-o NEW is missing (or --dry-run)");
+  const LoadedModel loaded = load(options);
+  const ForgetRequest request = make_request(options, loaded);
+  if (!options.dry_run && !options.force && std::filesystem::exists(options.output))
+    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.output);
+  ForgetOutputs outputs;
+  outputs.previous_receipt = find_previous(options);
+
+  ForgetPlan plan = plan_forget(loaded.inputs, request);
+  if (options.dry_run) {
+    if (options.json) {
+      nlohmann::ordered_json json{{"dry_run", true}, {"head", head_json(*loaded.model)}};
+      json.update(plan_json(loaded.inputs, request, plan));
+      fmt::print("{}\n", json.dump(1));
+    } else {
+      fmt::print("{}{}dry run: nothing was written\n",
+                 describe_model(*loaded.model, loaded.class_names),
+                 describe_plan(loaded.inputs, request, plan));
+    }
+    return;
+  }
+  outputs.model = options.output;
+  outputs.replace = options.force;
+  if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
+  const std::string receipt = carry_out(loaded.inputs, request, plan, outputs);
+  if (options.json) {
+    fmt::print("{}", receipt);
+    return;
+  }
+  fmt::print("{}{}", describe_model(*loaded.model, loaded.class_names),
+             describe_plan(loaded.inputs, request, plan));
+  fmt::print("\nwritten: {} ({} classes)\nreceipt: {}\n", options.output, plan.retained.size(),
+             receipt_path(options.output).string());
+  if (plan.means && std::filesystem::exists(means_path(options.output)))
+    fmt::print("means:   {}\n", means_path(options.output).string());
+  fmt::print("\nWhat this does not do:\n");
+  for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
+  if (request.forget.size() == 1)
+    say("Further requests pending? Done together (--class A --class B) they leave less behind.");
+}
+
+}  // namespace
+
+void add_forget(CLI::App& app) {
+  auto* const command =
+      app.add_subcommand("forget", "Take classes out of a model, without retraining it");
+  const auto options = std::make_shared<ForgetOptions>();
+  options->add_request(*command);
+  command->add_option("-o,--output", options->output,
+                      "The new model; NEW.receipt.json and NEW.means.npz appear beside it");
+  command->add_option("--note", options->note, "Words of your own for the receipt");
+  command->add_option("--previous", options->previous,
+                      "Receipt of the request before this one (default: MODEL.receipt.json)");
+  command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");
+  command->add_flag("--force", options->force, "Replace outputs that exist");
+  command->add_flag("--json", options->json, "Print the receipt as JSON");
+  command->footer(
+      "Methods: normalization (default), naive, randomization, zeroing, centre, custom "
+      "(--target).\n"
+      "Solvers: auto (default), paper, affine, logit-affine, ridge.\n\n"
+      "Examples:\n"
+      "  oubli forget head.npz --class 3 --features f.npy --labels y.npy -o new.npz\n"
+      "  oubli forget head.safetensors --class alice --class bob --class-names names.txt \\\n"
+      "        --means means.npz -o new.safetensors\n"
+      "  oubli forget head.npz --class 3 --method naive --dry-run --json");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

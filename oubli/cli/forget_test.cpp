@@ -1,0 +1,239 @@
+// The program itself: exit codes, messages, and that bad input leaves nothing behind.
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "oubli/array/npy.h"
+#include "oubli/array/npz.h"
+#include "oubli/base/digest.h"
+#include "tests/test_support.h"
+
+namespace oubli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::run_python;
+using testing::TempFolder;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class ForgetCli : public ::testing::Test {
+ protected:
+  // A head of 6 classes x 8 features and 40 samples of each class, as people would save them.
+  ForgetCli() {
+    run_python(folder_, R"(
+import numpy as np
+rng = np.random.default_rng(0)
+W, b = rng.normal(size=(6, 8)).astype('f4'), rng.normal(size=6).astype('f4')
+y = np.repeat(np.arange(6), 40)
+f = (W[y] + .5 * rng.normal(size=(240, 8))).astype('f4')
+np.savez('head.npz', W=W, b=b, other=np.arange(3.0))
+np.savez_compressed('data.npz', features=f, labels=y)
+np.save('f.npy', f); np.save('y.npy', y); np.save('l.npy', f @ W.T + b)
+open('names.txt', 'w').write('ant\nbee\ncat\ndog\nelk\nfox\n')
+def bad(name, **arrays): np.savez(name, **arrays)
+np.save('y_missing.npy', np.where(y == 3, 2, y))
+np.save('y_range.npy', np.where(y == 3, 6, y))
+np.save('y_float.npy', y.astype('f4'))
+np.save('y_short.npy', y[:-1])
+g = f.copy(); g[17, 3] = np.nan; np.save('f_nan.npy', g)
+g[17, 3] = np.inf; np.save('f_inf.npy', g)
+np.save('f_int.npy', f.astype('i4')); np.save('f_narrow.npy', f[:, :7]); np.save('f_flat.npy', f.ravel())
+np.save('z.npy', np.zeros((1, 5))); np.save('z_wrong.npy', np.zeros((1, 6)))
+V = W.copy(); V[2, 2] = np.nan; bad('head_nan.npz', W=V, b=b)
+bad('head_two.npz', W=W[:2], b=b[:2]); bad('head_int.npz', W=(W * 9).astype('i4'))
+bad('head_square.npz', W=W[:, :6], b=b)
+raw = open('head.npz', 'rb').read()
+open('head_cut.npz', 'wb').write(raw[:-30])
+raw = open('f.npy', 'rb').read()
+open('f_cut.npy', 'wb').write(raw[:-5])
+open('f_lie.npy', 'wb').write(raw.replace(b'(240, 8)', b'(999, 8)'))
+open('f_huge.npy', 'wb').write(raw.replace(b"(240, 8), }     ", b"(1844674407370, 99999999999999), }")[:len(raw)])
+open('head_lie.safetensors', 'wb').write((60).to_bytes(8, 'little') + b'{"W":{"dtype":"F32","shape":[6,8],"data_offsets":[0,192]}}  ' + bytes(100))
+)");
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      before_[entry.path().filename().string()] = sha256_file(entry.path());
+  }
+
+  Outcome run(const std::string& arguments) {
+    const std::string command = fmt::format("cd {} && {}/oubli {} >.out 2>.err",
+                                            folder_.path().string(), OUBLI_BINARY_DIR, arguments);
+    const int status = std::system(command.c_str());
+    Outcome outcome{WEXITSTATUS(status), read_text_file(folder_ / ".out"),
+                    read_text_file(folder_ / ".err")};
+    fs::remove(folder_ / ".out");
+    fs::remove(folder_ / ".err");
+    return outcome;
+  }
+  // The exit code and a part of the message are as said, and the folder is as it was.
+  void refuses(int code, const std::string& message, const std::string& arguments) {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_EQ(outcome.out, "");
+    expect_untouched(before_.size());
+  }
+  void expect_untouched(std::size_t files) {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      ++count;
+      const auto known = before_.find(entry.path().filename().string());
+      if (known != before_.end()) {
+        EXPECT_EQ(sha256_file(entry.path()), known->second) << entry.path();
+      }
+    }
+    EXPECT_EQ(count, files);
+  }
+
+  TempFolder folder_;
+  std::map<std::string, std::string> before_;
+};
+
+TEST_F(ForgetCli, FromDataWithNames) {
+  const Outcome outcome =
+      run("forget --class cat head.npz --class-names names.txt --features f.npy --labels y.npy "
+          "-o new.npz");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("forgetting 1 of 6 classes: 2 (cat)"));
+  EXPECT_THAT(outcome.out, HasSubstr("leak check"));
+  EXPECT_EQ(read_text_file(folder_ / "new.npz.class-names.txt"), "ant\nbee\ndog\nelk\nfox\n");
+  expect_untouched(before_.size() + 4);
+  run_python(folder_, R"(
+import numpy as np
+a, b = np.load('head.npz'), np.load('new.npz')
+f, y = np.load('f.npy').astype('f8'), np.load('y.npy')
+W, c = a['W'].astype('f8'), a['b'].astype('f8')
+assert a.files == b.files and (a['other'] == b['other']).all()
+# The paper's formula, by inverse: [normalization] z = pi a_c - mean(pi a_c) + mean of the R x R block.
+A = np.stack([(f[y == j] @ W.T + c).mean(0) for j in range(6)], axis=1)
+R = [0, 1, 3, 4, 5]
+z = A[R, 2] - A[R, 2].mean() + A[np.ix_(R, R)].mean()
+B = A[R].copy(); B[:, 2] = z
+F = B @ np.linalg.inv(A)
+assert abs(F @ W - b['W']).max() < 1e-5, abs(F @ W - b['W']).max()
+assert abs(F @ c - b['b']).max() < 1e-5
+)");
+}
+
+TEST_F(ForgetCli, MeansThenNoData) {
+  ASSERT_EQ(run("means head.npz --data data.npz --class-names names.txt -o m.npz").code, 0);
+  ASSERT_EQ(run("forget head.npz --class bee --means m.npz -o a.npz --json").code, 0);
+  ASSERT_EQ(run("forget head.npz --class 1 --data data.npz -o b.npz").code, 0);
+  EXPECT_EQ(sha256_file(folder_ / "a.npz"), sha256_file(folder_ / "b.npz"));
+  // The next request needs nothing but what the first one left; names live in the means.
+  const Outcome second = run("forget a.npz --class fox --means a.npz.means.npz -o c.npz --json");
+  ASSERT_EQ(second.code, 0) << second.err;
+  const auto receipt = nlohmann::json::parse(second.out);
+  EXPECT_EQ(receipt["previous_receipt_sha256"], sha256_file(folder_ / "a.npz.receipt.json"));
+  EXPECT_EQ(receipt["request"]["forget"], nlohmann::json({4}));
+  EXPECT_EQ(receipt["calibration"]["means_files"][0]["sha256"],
+            sha256_file(folder_ / "a.npz.means.npz"));
+}
+
+TEST_F(ForgetCli, DryRunAndInspectWriteNothing) {
+  const Outcome dry = run("forget head.npz --class 2 --data data.npz --dry-run --json");
+  ASSERT_EQ(dry.code, 0) << dry.err;
+  EXPECT_EQ(nlohmann::json::parse(dry.out)["dry_run"], true);
+  const Outcome look = run("inspect head.npz --data data.npz --json");
+  ASSERT_EQ(look.code, 0) << look.err;
+  const auto json = nlohmann::json::parse(look.out);
+  EXPECT_EQ(json["head"]["classes"], 6);
+  EXPECT_EQ(json["if_forgotten"]["solver"]["chosen"], "paper");
+  EXPECT_EQ(run("inspect head.npz").code, 0);
+  expect_untouched(before_.size());
+}
+
+TEST_F(ForgetCli, SamplesPerClass) {
+  for (const std::string more : {"", " --random-samples --seed 4"}) {
+    const Outcome outcome =
+        run("forget head.npz --class 2 --data data.npz --samples 5 --dry-run --json" + more);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const auto& entry : nlohmann::json::parse(outcome.out)["classes"])
+      EXPECT_EQ(entry["samples"], 5);
+  }
+}
+
+TEST_F(ForgetCli, CustomTarget) {
+  const Outcome outcome =
+      run("forget head.npz --class 2 --logits l.npy --labels y.npy --method custom --target z.npy "
+          "-o n.npz");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto zeroing =
+      run("forget head.npz --class 2 --logits l.npy --labels y.npy --method zeroing -o o.npz");
+  ASSERT_EQ(zeroing.code, 0) << zeroing.err;
+  EXPECT_EQ(sha256_file(folder_ / "n.npz"), sha256_file(folder_ / "o.npz"));
+}
+
+TEST_F(ForgetCli, BadRequests) {
+  const std::string data = " --features f.npy --labels y.npy -o new.npz";
+  refuses(2, "did you mean bee", "forget head.npz --class bea --class-names names.txt" + data);
+  refuses(2, "0 to 5", "forget head.npz --class 6" + data);
+  refuses(2, "0 to 5", "forget head.npz --class -1" + data);
+  refuses(2, "twice", "forget head.npz --class 1 --class 1" + data);
+  refuses(2, "--class", "forget head.npz" + data);
+  refuses(4, "at least two",
+          "forget head.npz --class 0 --class 1 --class 2 --class 3 --class 4" + data);
+  refuses(2, "needs class means", "forget head.npz --class 1 -o new.npz");
+  refuses(2, "--labels is missing", "forget head.npz --class 1 --features f.npy -o new.npz");
+  refuses(2, "did you mean", "forget head.npz --class 1 --method normalisation" + data);
+  refuses(2, "did you mean paper", "forget head.npz --class 1 --solver papr" + data);
+  refuses(2, "go together", "forget head.npz --class 1 --method custom" + data);
+  refuses(2, "exists already", "forget head.npz --class 1 --data data.npz -o f.npy");
+  refuses(2, "is the input", "forget head.npz --class 1 --data data.npz -o head.npz --force");
+  refuses(2, "-o NEW is missing", "forget head.npz --class 1 --data data.npz");
+  refuses(4, "at least two", "forget head_two.npz --class 1 --method naive -o new.npz");
+}
+
+TEST_F(ForgetCli, BadData) {
+  const auto with = [](const std::string& f, const std::string& y) {
+    return "forget head.npz --class 1 -o new.npz --features " + f + " --labels " + y;
+  };
+  refuses(3, "no sample of 1 of 6 classes: 3", with("f.npy", "y_missing.npy"));
+  refuses(3, "y_range.npy: label 6 at position 120", with("f.npy", "y_range.npy"));
+  refuses(3, "y_float.npy: float32", with("f.npy", "y_float.npy"));
+  refuses(3, "239 labels for the 240 samples", with("f.npy", "y_short.npy"));
+  refuses(3, "f_nan.npy", with("f_nan.npy", "y.npy"));
+  refuses(3, "f_inf.npy", with("f_inf.npy", "y.npy"));
+  refuses(3, "f_int.npy: int32", with("f_int.npy", "y.npy"));
+  refuses(3, "7 columns, but the model has 8", with("f_narrow.npy", "y.npy"));
+  refuses(3, "f_flat.npy", with("f_flat.npy", "y.npy"));
+  refuses(3, "f_cut.npy", with("f_cut.npy", "y.npy"));
+  refuses(3, "f_lie.npy: the header promises", with("f_lie.npy", "y.npy"));
+  refuses(3, "f_huge.npy", with("f_huge.npy", "y.npy"));
+  refuses(3, "names.txt", with("names.txt", "y.npy"));
+  refuses(6, "none.npy: cannot open", with("none.npy", "y.npy"));
+  refuses(
+      3, "z_wrong.npy",
+      "forget head.npz --class 1 --data data.npz --method custom --target z_wrong.npy -o n.npz");
+  refuses(3, "not a means file", "forget head.npz --class 1 --means data.npz -o new.npz");
+  refuses(3, "f.npy: ", "forget head.npz --class 1 --class-names f.npy --data data.npz -o new.npz");
+}
+
+TEST_F(ForgetCli, BadModels) {
+  const std::string request = " --class 1 --method naive -o new.npz";
+  refuses(3, "head_nan.npz:W", "forget head_nan.npz" + request);
+  refuses(3, "head_cut.npz", "forget head_cut.npz" + request);
+  refuses(4, "no float matrix", "forget head_int.npz" + request);
+  refuses(3, "data_offsets [0, 192] outside", "forget head_lie.safetensors" + request);
+  refuses(3, "no array named 'V'", "forget head.npz --weights V" + request);
+  refuses(6, "cannot open", "forget nowhere.npz" + request);
+  refuses(6, "not a regular file", "forget ." + request);
+}
+
+TEST_F(ForgetCli, PlacesThatCannotBeWritten) {
+  refuses(6, "cannot create",
+          "forget head.npz --class 1 --data data.npz -o no/such/folder/new.npz");
+  if (::access("/dev/full", W_OK) == 0 && ::access("/proc", F_OK) == 0)
+    refuses(6, "cannot create", "forget head.npz --class 1 --data data.npz -o /proc/new.npz");
+}
+
+}  // namespace
+}  // namespace oubli

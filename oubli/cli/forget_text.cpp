@@ -1,0 +1,106 @@
+#include "oubli/cli/forget_text.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <map>
+
+#include "oubli/base/names.h"
+#include "oubli/base/text_table.h"
+#include "oubli/forget/receipt.h"
+
+namespace oubli::cli {
+namespace {
+
+std::string cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:.3f}", *value) : "-";
+}
+
+std::string describe_solver(const SolverReport& report) {
+  std::string text = fmt::format("solver {}: {}\n  conditioning {:.2g}", name_of(report.chosen),
+                                 report.reason, report.conditioning);
+  double gain = 0;
+  for (const double g : report.gain)
+    if (!std::isnan(g)) gain = std::max(gain, g);
+  if (gain > 0)
+    text +=
+        fmt::format(", gain {:.2g} ({})", gain, report.gain_measured ? "measured" : "estimated");
+  text += fmt::format(", residual {:.1e} on forgotten and {:.1e} on retained classes\n",
+                      report.residual_forgotten, report.residual_retained);
+  for (const std::string& tried : report.tried) text += fmt::format("  passed over: {}\n", tried);
+  return text;
+}
+
+std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
+  using enum TextTable::Align;
+  const std::string method(name_of(request.method));
+  TextTable table({{"class", left},
+                   {"observer", left},
+                   {"samples", right},
+                   {"ghost, naive", right},
+                   {"ghost, " + method, right},
+                   {"read-out, naive", right},
+                   {"read-out, " + method, right}});
+  for (const LeakRow& row : leaks.rows)
+    table.add_row({class_label(row.forgotten_class, request.class_names),
+                   std::string(name_of(row.observer)), std::to_string(row.samples),
+                   cell(row.ghost_naive), cell(row.ghost), cell(row.readout_naive),
+                   cell(row.readout)});
+  return table.text();
+}
+
+}  // namespace
+
+std::string describe_model(const ModelFile& model, std::span<const std::string> class_names) {
+  const HeadView& head = model.head();
+  std::string text = fmt::format(
+      "{}: {}, head {}\n  {} classes{} x {} features, {}, stored as {}, {}\n",
+      model.path().string(), model.format(), model.head_name(), head.classes(),
+      class_names.empty() ? "" : " (named)", head.features(), name_of(head.weights.dtype),
+      head.transposed ? "features x classes" : "classes x features",
+      head.bias ? "with bias" : "without bias");
+  for (const Finding& finding : model.findings())
+    text += fmt::format("  note: {} {}\n", finding.where, finding.text);
+  return text;
+}
+
+std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& request,
+                          const ForgetPlan& plan) {
+  std::vector<std::string> forgotten;
+  for (const std::size_t c : request.forget)
+    forgotten.push_back(class_label(c, request.class_names));
+  std::string text = fmt::format("forgetting {} of {} classes: {}\n", request.forget.size(),
+                                 plan.filtration.filter.classes, fmt::join(forgotten, ", "));
+  text += fmt::format(
+      "method {}{}\n", name_of(request.method),
+      request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
+  if (plan.filtration.solver) text += describe_solver(*plan.filtration.solver);
+  if (plan.means)
+    text += fmt::format("class means of {}, from {}\n",
+                        plan.means->space == Space::logits ? "logits" : "features",
+                        inputs.means ? "the means file" : "the data");
+  text +=
+      fmt::format("self-check on {}: error {:.2g}, {:.2g} of its bound\n",
+                  plan.self_check.on_class_means ? "the class means" : "random vectors",
+                  plan.self_check.identity.largest_error, plan.self_check.identity.largest_ratio);
+  if (plan.leaks && !plan.leaks->rows.empty()) {
+    text += fmt::format(
+        "\nleak check on {} samples: can an observer of one model tell the forgotten class's "
+        "inputs?\n"
+        "(AUC, 0.5 to 1; the floor is that of a retrained network, unknown here and above 0.5)\n",
+        plan.leaks->samples);
+    text += leak_table(*plan.leaks, request);
+    text += fmt::format("labels that differ from naive deletion: {} of {}\n",
+                        plan.leaks->label_flips, plan.leaks->samples);
+  }
+  for (const std::string& warning : plan.warnings) text += fmt::format("warning: {}\n", warning);
+  for (const std::string& warning : plan.self_check.warnings)
+    text += fmt::format("warning: {}\n", warning);
+  if (!inputs.data) text += "not checked: leaks, since no data was given\n";
+  if (plan.leaks)
+    for (const std::string& what : plan.leaks->not_checked)
+      text += fmt::format("not checked: {}\n", what);
+  return text;
+}
+
+}  // namespace oubli::cli

@@ -1,0 +1,67 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "oubli/cli/commands.h"
+#include "oubli/cli/forget_text.h"
+#include "oubli/cli/request_options.h"
+#include "oubli/forget/receipt.h"
+
+namespace oubli::cli {
+namespace {
+
+struct InspectOptions : RequestOptions {
+  bool json = false;
+};
+
+void run(const InspectOptions& options) {
+  const LoadedModel loaded = load(options);
+  nlohmann::ordered_json json{{"head", head_json(*loaded.model)}};
+  if (!loaded.class_names.empty()) json["class_names"] = loaded.class_names;
+  json["findings"] = nlohmann::ordered_json::array();
+  for (const Finding& finding : loaded.model->findings())
+    json["findings"].push_back({{"where", finding.where}, {"text", finding.text}});
+  std::string text = describe_model(*loaded.model, loaded.class_names);
+
+  const bool known = loaded.inputs.means || loaded.inputs.data;
+  if (known || !options.classes.empty()) {
+    RequestOptions asked = options;
+    // Conditioning is the same whichever class goes; only the gain depends on it.
+    if (asked.classes.empty()) asked.classes = {"0"};
+    const ForgetRequest request = make_request(asked, loaded);
+    if (known || !needs_class_means(request.method)) {
+      const ForgetPlan plan = plan_forget(loaded.inputs, request);
+      json["if_forgotten"] = plan_json(loaded.inputs, request, plan);
+      const HeadView& head = loaded.model->head();
+      text += fmt::format("\nif class {} were to be forgotten:\n{}", asked.classes[0],
+                          describe_plan(loaded.inputs, request, plan));
+      text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
+                          loaded.model->head_name(), head.classes(), plan.retained.size(),
+                          plan.new_head.bias_added ? ", and gain a bias" : "");
+    } else {
+      text += "give --means, or --features and --labels, to see what forgetting would do\n";
+    }
+  }
+  if (options.json)
+    fmt::print("{}\n", json.dump(1));
+  else
+    fmt::print("{}", text);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto* const command = app.add_subcommand(
+      "inspect", "What a model file holds and what forgetting would do; writes nothing");
+  const auto options = std::make_shared<InspectOptions>();
+  options->add_request(*command);
+  command->get_option("--class")->required(false);
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->footer(
+      "Examples:\n"
+      "  oubli inspect head.npz\n"
+      "  oubli inspect model.safetensors --weights fc.weight --means means.npz --class 3");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

@@ -1,0 +1,139 @@
+#include "oubli/cli/model_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "oubli/array/array_file.h"
+#include "oubli/base/error.h"
+#include "oubli/base/names.h"
+
+namespace oubli::cli {
+namespace {
+
+// Where the values and the labels are: named one by one, or together in one .npz file.
+struct DataArrays {
+  Space space = Space::features;
+  std::string values;
+  std::string labels;
+};
+
+DataArrays find_arrays(const ModelOptions& options) {
+  if (!options.features.empty() && !options.logits.empty())
+    fail(ErrorCode::usage, "--features and --logits: give one of them");
+  DataArrays arrays;
+  std::string labels = options.labels;
+  if (!options.data.empty()) {
+    const auto file = ArrayFile::open(options.data);
+    for (const char* const kind : {"features", "logits"})
+      if (arrays.values.empty() && file->find(kind) != nullptr) {
+        arrays.space = kind == std::string("logits") ? Space::logits : Space::features;
+        arrays.values = options.data + ":" + kind;
+      }
+    if (arrays.values.empty())
+      fail(ErrorCode::bad_input, "{}: holds no array named features or logits", options.data);
+    if (labels.empty()) labels = options.data + ":" + file->at("labels").name;
+  } else {
+    arrays.space = options.logits.empty() ? Space::features : Space::logits;
+    arrays.values = options.logits.empty() ? options.features : options.logits;
+  }
+  if (labels.empty())
+    fail(ErrorCode::usage, "{}: whose samples are these? --labels is missing", arrays.values);
+  arrays.labels = labels;
+  return arrays;
+}
+
+std::size_t line_count(const std::string& text) {
+  const auto ends = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  return ends + (text.empty() || text.ends_with('\n') ? 0 : 1);
+}
+
+}  // namespace
+
+void ModelOptions::add_head(CLI::App& command) {
+  command.add_option("--weights", weights,
+                     "Name of the head's weight tensor, if not found by itself");
+  command.add_option("--bias", bias, "Name of the head's bias tensor");
+  command.add_flag("--no-bias", no_bias, "The head has no bias");
+  command.add_flag("--transposed", transposed, "The weights are features x classes");
+  command.add_flag("--rows-are-classes", rows_are_classes, "The weights are classes x features");
+  command.add_option("--class-names", class_names, "Text file with one class name per line");
+}
+
+void ModelOptions::add_data(CLI::App& command) {
+  command.add_option("--features", features,
+                     "Inputs of the head, samples x features: FILE.npy or FILE.npz:NAME");
+  command.add_option("--logits", logits, "Outputs of the head, samples x classes");
+  command.add_option("--labels", labels, "Class of each sample, in the model's numbering");
+  command.add_option(
+      "--data", data,
+      "FILE.npz with arrays named features (or logits) and labels, in place of these");
+  command
+      .add_option("--samples", samples, "Use S samples of each class for its mean, the first ones")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--random-samples", random_samples, "With --samples: drawn by --seed");
+  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str();
+}
+
+void ModelOptions::add_means(CLI::App& command) {
+  command.add_option("--means", means,
+                     "Means file ('oubli means' makes one); then no data is needed");
+}
+
+bool ModelOptions::has_data() const {
+  return !features.empty() || !logits.empty() || !data.empty();
+}
+
+LoadedModel load(const ModelOptions& options) {
+  if (options.transposed && options.rows_are_classes)
+    fail(ErrorCode::usage, "--transposed and --rows-are-classes contradict each other");
+  if (options.bias && options.no_bias)
+    fail(ErrorCode::usage, "--bias and --no-bias contradict each other");
+  if (!options.has_data() && !options.labels.empty())
+    fail(ErrorCode::usage, "--labels: labels of what? --features or --logits is missing");
+  if (!options.has_data() && (options.samples || options.random_samples))
+    fail(ErrorCode::usage, "--samples chooses among data, and none is given");
+  if (options.random_samples && !options.samples)
+    fail(ErrorCode::usage, "--random-samples: how many? --samples S is missing");
+
+  LoadedModel loaded;
+  HeadChoice choice;
+  choice.weights = options.weights;
+  choice.bias = options.no_bias ? std::optional<std::string>("") : options.bias;
+  if (options.transposed || options.rows_are_classes) choice.transposed = options.transposed;
+  std::string names_text;
+  if (!options.class_names.empty()) {
+    names_text = read_text_file(options.class_names);
+    choice.classes = line_count(names_text);
+  }
+  if (!options.means.empty()) {
+    loaded.inputs.means = read_means(options.means);
+    loaded.inputs.means_files.push_back(digest_of("means", options.means));
+    choice.classes = loaded.inputs.means->classes();
+    if (loaded.inputs.means->space == Space::features)
+      choice.features = loaded.inputs.means->means.shape[1];
+  }
+  std::optional<DataArrays> arrays;
+  if (options.has_data()) {
+    arrays = find_arrays(options);
+    const LoadedTensor values = load_array(arrays->values);
+    if (values.view.rank() == 2)
+      (arrays->space == Space::logits ? choice.classes : choice.features) = values.view.shape[1];
+  }
+  loaded.model = ModelFile::open(options.model, choice);
+  loaded.inputs.model = loaded.model.get();
+  const std::size_t classes = loaded.model->head().classes();
+  if (arrays)
+    loaded.inputs.data = load_calibration(arrays->space, arrays->values, arrays->labels, classes,
+                                          loaded.model->head().features());
+  if (!options.class_names.empty())
+    loaded.class_names = parse_class_names(names_text, classes, options.class_names);
+  else if (auto names = loaded.model->class_names())
+    loaded.class_names = std::move(*names);
+  else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
+    loaded.class_names = loaded.inputs.means->class_names;
+  loaded.samples = {options.samples, options.random_samples, options.seed};
+  return loaded;
+}
+
+}  // namespace oubli::cli

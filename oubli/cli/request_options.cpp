@@ -1,0 +1,81 @@
+#include "oubli/cli/request_options.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "oubli/array/array_file.h"
+#include "oubli/base/names.h"
+
+namespace oubli::cli {
+namespace {
+
+template <typename Value, std::size_t count>
+Value named(const std::string& option, const std::string& word,
+            std::optional<Value> (*look_up)(std::string_view),
+            const std::array<Value, count>& all) {
+  if (const auto value = look_up(word)) return *value;
+  std::vector<std::string> names;
+  for (const Value value : all) names.emplace_back(name_of(value));
+  fail(ErrorCode::usage, "{} {}: unknown; did you mean {}? (one of {})", option, word,
+       nearest_names(word, names, 1)[0], fmt::join(names, ", "));
+}
+
+constexpr std::array kMethods{Method::naive,   Method::normalization, Method::randomization,
+                              Method::zeroing, Method::centre,        Method::custom};
+constexpr std::array kSolvers{Solver::automatic, Solver::paper, Solver::affine,
+                              Solver::logit_affine, Solver::ridge};
+
+Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
+  const LoadedTensor loaded = load_array(where);
+  TensorView view = loaded.view;
+  if (view.rank() == 1 && forgotten == 1) view.shape.insert(view.shape.begin(), 1);
+  if (!is_float(view.dtype) || view.shape != std::vector{forgotten, retained})
+    fail(ErrorCode::bad_input,
+         "{}: {}, wanted one row of {} target logits for each of {} forgotten classes", view.what,
+         describe(loaded.view), retained, forgotten);
+  Matrix<double> target = to_matrix(view);
+  require_finite(MatrixView<const double>(target), view.what);
+  return target;
+}
+
+}  // namespace
+
+void RequestOptions::add_request(CLI::App& command) {
+  command.add_option("model", model, "The model: .npz, .safetensors or .onnx")->required();
+  command.add_option("--class", classes, "Class to forget, by index or name; may be repeated")
+      ->allow_extra_args(false)  // else it would take the model's name for a class, too
+      ->required();
+  command.add_option("--method", method, "Where the forgotten class's logits go")
+      ->capture_default_str();
+  command.add_option("--solver", solver, "How the correction is solved for")->capture_default_str();
+  command.add_option("--target", target,
+                     "Method custom: target logits z, forgotten x retained classes, as .npy");
+  add_head(command);
+  add_means(command);
+  add_data(command);
+}
+
+ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded) {
+  const std::size_t classes = loaded.model->head().classes();
+  ForgetRequest request;
+  request.class_names = loaded.class_names;
+  for (const std::string& word : options.classes)
+    request.forget.push_back(class_named(word, loaded.class_names, classes));
+  std::ranges::sort(request.forget);
+  const auto retained = retained_classes(classes, request.forget);
+  request.method = named<Method>("--method", options.method, method_named, kMethods);
+  request.solver = named<Solver>("--solver", options.solver, solver_named, kSolvers);
+  request.seed = options.seed;
+  request.samples = loaded.samples;
+  request.note = options.note;
+  if ((request.method == Method::custom) != !options.target.empty())
+    fail(ErrorCode::usage, "--method custom and --target FILE go together");
+  if (request.method == Method::custom)
+    request.custom_target = read_target(options.target, request.forget.size(), retained.size());
+  return request;
+}
+
+}  // namespace oubli::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oubli/cli/model_options.h"
+
+namespace oubli::cli {
+
+// The options of a deletion request: a model, what is known about it, which classes, how.
+struct RequestOptions : ModelOptions {
+  std::vector<std::string> classes;
+  std::string method = "normalization";
+  std::string solver = "auto";
+  std::string target;
+  std::string note;
+
+  void add_request(CLI::App& command);
+};
+
+// Error{usage} if the words make no request for this model.
+[[nodiscard]] ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded);
+
+}  // namespace oubli::cli

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/tensor.h"
+#include "oubli/filtration/class_means.h"
+#include "oubli/filtration/solver_choice.h"
+
+namespace oubli {
+
+// A file that took part, for receipts: its name without folders, and what it held.
+struct FileDigest {
+  std::string role;  // "features", "labels", "means", ...
+  std::string name;
+  std::string sha256;
+  std::uint64_t bytes = 0;
+};
+[[nodiscard]] FileDigest digest_of(std::string role, const std::filesystem::path& path);
+
+// Logits or features of samples with known labels. The class means are estimated from it and the
+// leak check is made on it.
+struct CalibrationData {
+  Space space = Space::features;
+  TensorView values;                  // samples x (classes or features)
+  std::vector<std::uint32_t> labels;  // in the model's own numbering
+  std::vector<FileDigest> files;
+  std::shared_ptr<const void> owner;  // keeps `values` alive
+
+  [[nodiscard]] std::size_t samples() const { return labels.size(); }
+};
+
+// `values` and `labels` name arrays as load_array() takes them. Error{bad_input} if the shapes do
+// not fit each other or the `classes` (and, for features, `features`) of the model.
+[[nodiscard]] CalibrationData load_calibration(Space space, const std::string& values,
+                                               const std::string& labels, std::size_t classes,
+                                               std::optional<std::size_t> features);
+
+// Which samples the class means are estimated from.
+struct SampleChoice {
+  std::optional<std::size_t> per_class;  // none: all of them
+  bool random = false;                   // drawn from `seed`; else the first ones
+  std::uint64_t seed = 0;
+};
+// Positions in ascending order.
+[[nodiscard]] std::vector<std::size_t> choose_samples(std::span<const std::uint32_t> labels,
+                                                      std::size_t classes,
+                                                      const SampleChoice& choice);
+
+// Means of the chosen samples, in one pass. Error{bad_input} if a value is not finite, or a class
+// has no sample at all and `every_class` is asked for.
+[[nodiscard]] ClassMeans gather_means(const CalibrationData& data, std::size_t classes,
+                                      std::span<const std::size_t> chosen, bool every_class,
+                                      std::span<const std::string> class_names);
+
+// The rows `chosen` (ascending), in float.
+[[nodiscard]] Matrix<float> pick_samples(const TensorView& values,
+                                         std::span<const std::size_t> chosen);
+
+}  // namespace oubli

@@ -1,0 +1,181 @@
+#include "oubli/forget/forget.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "oubli/base/names.h"
+#include "oubli/forget/receipt.h"
+
+namespace oubli {
+namespace {
+
+// Some of the data for measuring the gain; enough for a standard deviation to two digits.
+constexpr std::size_t kGainSamples = 4096;
+
+void check_means_fit(const StoredMeans& means, const HeadView& head,
+                     std::vector<std::string>& warnings) {
+  if (means.classes() != head.classes())
+    fail(ErrorCode::bad_input, "{}: means of {} classes, the model has {}", means.means.what,
+         means.classes(), head.classes());
+  if (means.space == Space::features && means.means.shape[1] != head.features())
+    fail(ErrorCode::bad_input, "{}: means of {} features, the model has {}", means.means.what,
+         means.means.shape[1], head.features());
+  if (means.head_sha256.empty() || means.head_sha256 == head_digest(head)) return;
+  // Features do not depend on the head, logits do.
+  if (means.space == Space::logits)
+    fail(ErrorCode::bad_input,
+         "{}: these are mean logits of another head than the model's; make new ones with 'oubli "
+         "means'",
+         means.means.what);
+  warnings.push_back(fmt::format(
+      "{}: gathered for another head than the model's; right only if its features are the same",
+      means.means.what));
+}
+
+std::vector<std::size_t> every_nth(std::size_t count, std::size_t most) {
+  const std::size_t step = std::max<std::size_t>(1, (count + most - 1) / most);
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < count; i += step) chosen.push_back(i);
+  return chosen;
+}
+
+// A file that an interrupted run may have left: fine if it is what we would write, else somebody's.
+void check_free(const std::filesystem::path& path, AtomicFile& staged, bool replace) {
+  if (replace || !std::filesystem::exists(path)) return;
+  const MappedFile there(path);
+  const MappedFile ours(staged.temporary_path());
+  if (!std::ranges::equal(there.bytes(), ours.bytes()))
+    fail(ErrorCode::usage, "{}: exists already, with other content; use --force to replace it",
+         path.string());
+}
+
+std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
+  path += suffix;
+  return path;
+}
+
+}  // namespace
+
+HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
+  HeadView view = old_head;
+  view.weights = new_head.weights.view("the new weights");
+  view.bias.reset();
+  if (new_head.bias) view.bias = new_head.bias->view("the new bias");
+  return view;
+}
+
+ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request) {
+  const HeadView& head = inputs.model->head();
+  ForgetPlan plan;
+  plan.retained = retained_classes(head.classes(), request.forget);
+  const bool needs_means = needs_class_means(request.method);
+  plan.means = inputs.means;
+  if (plan.means) {
+    check_means_fit(*plan.means, head, plan.warnings);
+  } else if (inputs.data) {
+    const auto chosen = choose_samples(inputs.data->labels, head.classes(), request.samples);
+    plan.means = store_means(
+        inputs.data->space,
+        gather_means(*inputs.data, head.classes(), chosen, needs_means, request.class_names),
+        request.class_names, head_digest(head));
+    if (request.samples.per_class)
+      for (std::size_t j = 0; j < head.classes(); ++j)
+        if (plan.means->counts[j] < *request.samples.per_class) {
+          plan.warnings.push_back(
+              fmt::format("class {} has {} samples only, fewer than --samples {}",
+                          class_label(j, request.class_names), plan.means->counts[j],
+                          *request.samples.per_class));
+          break;
+        }
+  }
+
+  Target target{.method = request.method, .seed = request.seed, .model = 0, .custom = {}};
+  if (request.custom_target) target.custom = request.custom_target->view();
+  std::optional<Calibration> calibration;
+  Matrix<float> sample;
+  std::vector<std::uint32_t> sample_labels;
+  if (needs_means && plan.means) {
+    calibration = Calibration{.space = plan.means->space,
+                              .means = plan.means->means,
+                              .within_variance = plan.means->within_variance()};
+    if (inputs.data && inputs.data->space == plan.means->space) {
+      const auto rows = every_nth(inputs.data->samples(), kGainSamples);
+      sample = pick_samples(inputs.data->values, rows);
+      require_finite(MatrixView<const float>(sample), inputs.data->values.what);
+      for (const std::size_t row : rows) sample_labels.push_back(inputs.data->labels[row]);
+      calibration->sample = sample.view();
+      calibration->sample_labels = sample_labels;
+    }
+  }
+  plan.filtration = oubli::plan(head, calibration, request.forget, target, request.solver);
+  plan.new_head = plan.filtration.filter.apply(head);
+  const HeadView new_head = plan.new_head_view(head);
+  plan.self_check =
+      check_head(head, new_head, plan.filtration, plan.means ? &*plan.means : nullptr);
+  if (inputs.data)
+    plan.leaks =
+        check_leaks(head, new_head, plan.filtration, request.forget, *inputs.data, request.seed);
+  std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
+  if (plan.new_head.bias_added)
+    plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
+  if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
+    plan.warnings.push_back("no means file can follow: the filter works on features");
+  return plan;
+}
+
+std::filesystem::path receipt_path(const std::filesystem::path& model) {
+  return with_suffix(model, ".receipt.json");
+}
+std::filesystem::path means_path(const std::filesystem::path& model) {
+  return with_suffix(model, ".means.npz");
+}
+std::filesystem::path class_names_path(const std::filesystem::path& model) {
+  return with_suffix(model, ".class-names.txt");
+}
+
+std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
+                      const ForgetOutputs& outputs) {
+  for (const auto& file : inputs.model->files())
+    if (std::filesystem::exists(outputs.model) && std::filesystem::equivalent(file, outputs.model))
+      fail(ErrorCode::usage,
+           "{}: is the input; the old model is never overwritten, write elsewhere",
+           outputs.model.string());
+  const auto folder = outputs.model.has_parent_path() ? outputs.model.parent_path() : ".";
+  (void)remove_stale_temporaries(folder);
+
+  StagedModel staged =
+      inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
+  check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
+  inputs.model->check_unchanged();
+
+  // All of it is on disk under temporary names before the first of it appears.
+  std::vector<std::pair<std::filesystem::path, std::unique_ptr<AtomicFile>>> beside;
+  const auto add = [&](const std::filesystem::path& path) -> AtomicFile& {
+    beside.emplace_back(path, std::make_unique<AtomicFile>(path, true));
+    return *beside.back().second;
+  };
+  if (plan.means && (plan.means->space == Space::features || plan.filtration.on_logits))
+    write_means(add(means_path(outputs.model)),
+                shrink_means(*plan.means, plan.filtration, head_digest(staged.written->head())));
+  if (outputs.class_names && !request.class_names.empty()) {
+    AtomicFile& names = add(*outputs.class_names);
+    for (const std::size_t j : plan.retained) names.write(request.class_names[j] + "\n");
+  }
+  std::vector<WrittenFile> written;
+  for (const auto& file : staged.files)
+    written.push_back({"model", file->path(), file->temporary_path()});
+  for (const auto& [path, file] : beside)
+    written.push_back({path == means_path(outputs.model) ? "means" : "class names", path,
+                       file->temporary_path()});
+  const std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
+  add(receipt_path(outputs.model)).write(receipt);
+
+  for (const auto& [path, file] : beside) check_free(path, *file, outputs.replace);
+  for (const auto& [path, file] : beside) file->commit();
+  staged.commit();
+  return receipt;
+}
+
+}  // namespace oubli

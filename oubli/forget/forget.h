@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/filtration/filtration.h"
+#include "oubli/forget/calibration.h"
+#include "oubli/forget/leak_check.h"
+#include "oubli/forget/self_check.h"
+#include "oubli/forget/stored_means.h"
+#include "oubli/model/model_file.h"
+
+namespace oubli {
+
+// A deletion request: which classes, and how.
+struct ForgetRequest {
+  std::vector<std::size_t> forget;  // ascending
+  Method method = Method::normalization;
+  Solver solver = Solver::automatic;
+  std::uint64_t seed = 0;
+  std::optional<Matrix<double>> custom_target;  // method custom: forgotten x retained
+  SampleChoice samples;
+  std::vector<std::string> class_names;  // empty, or one per class
+  std::string note;                      // the operator's own words, kept in the receipt
+};
+
+// What the request is answered from. Means alone will do; data adds the leak check; naive and
+// centre need neither.
+struct ForgetInputs {
+  const ModelFile* model = nullptr;
+  std::optional<StoredMeans> means = {};     // from a means file
+  std::vector<FileDigest> means_files = {};  // that file
+  std::optional<CalibrationData> data = {};
+};
+
+// The answer, worked out in full but not written.
+struct ForgetPlan {
+  std::vector<std::size_t> retained;
+  std::optional<StoredMeans> means;  // those used: given, or gathered from the data
+  FiltrationPlan filtration;
+  NewHead new_head;
+  SelfCheck self_check;
+  std::optional<LeakCheck> leaks;
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
+};
+
+[[nodiscard]] ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request);
+
+// Where the answer goes.
+struct ForgetOutputs {
+  std::filesystem::path model = {};
+  bool replace = false;
+  std::optional<std::filesystem::path> class_names = {};       // where to write the remaining names
+  std::optional<std::filesystem::path> previous_receipt = {};  // of the request before this one
+  std::optional<std::filesystem::path> signing_key = {};
+};
+
+// NEW.receipt.json, NEW.means.npz, NEW.class-names.txt: beside the new model and named after it.
+[[nodiscard]] std::filesystem::path receipt_path(const std::filesystem::path& model);
+[[nodiscard]] std::filesystem::path means_path(const std::filesystem::path& model);
+[[nodiscard]] std::filesystem::path class_names_path(const std::filesystem::path& model);
+
+// Writes the new model, its receipt, and the shrunken means if means were used: everything to
+// temporaries first, then the self-check, then all into place, the model last. Returns the text of
+// the receipt.
+std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
+                      const ForgetOutputs& outputs);
+
+}  // namespace oubli

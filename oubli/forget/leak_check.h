@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/array/tensor.h"
+#include "oubli/audit/observer.h"
+#include "oubli/filtration/filtration.h"
+#include "oubli/forget/calibration.h"
+
+namespace oubli {
+
+// What an observer of one model can still tell about a forgotten class (docs/method.md, section 5),
+// after naive deletion and after the chosen method, on the same samples. AUCs as max(AUC, 1 - AUC).
+struct LeakRow {
+  std::size_t forgotten_class = 0;
+  std::size_t samples = 0;
+  Observer observer = Observer::logits;
+  // From minus the mean retained logit: for the observer of logits only.
+  std::optional<double> ghost_naive;
+  std::optional<double> ghost;
+  // From the best linear read-out.
+  std::optional<double> readout_naive;
+  std::optional<double> readout;
+};
+
+struct LeakCheck {
+  std::size_t samples = 0;  // that took part
+  std::vector<LeakRow> rows;
+  // Samples whose largest retained logit is another one than after naive deletion.
+  std::size_t label_flips = 0;
+  std::vector<std::string> not_checked;  // and why
+};
+
+// `new_head` is the head as it will be stored, rounding included.
+[[nodiscard]] LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
+                                    const FiltrationPlan& plan, std::span<const std::size_t> forget,
+                                    const CalibrationData& data, std::uint64_t seed);
+
+}  // namespace oubli

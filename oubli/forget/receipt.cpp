@@ -1,0 +1,215 @@
+#include "oubli/forget/receipt.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oubli/base/digest.h"
+#include "oubli/base/version.h"
+
+namespace oubli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json file_json(const FileDigest& file) {
+  return {{"role", file.role}, {"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+}
+
+Json files_json(std::span<const FileDigest> files) {
+  Json list = Json::array();
+  for (const FileDigest& file : files) list.push_back(file_json(file));
+  return list;
+}
+
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json solver_json(const SolverReport& report) {
+  return {{"chosen", name_of(report.chosen)},
+          {"reason", report.reason},
+          {"tried", report.tried},
+          {"conditioning", report.conditioning},
+          {"gain", report.gain},
+          {"gain_measured", report.gain_measured},
+          {"residual_forgotten", report.residual_forgotten},
+          {"residual_retained", report.residual_retained}};
+}
+
+// Old index, new index (null if forgotten), name (of retained classes only), samples.
+Json classes_json(const ForgetRequest& request, const ForgetPlan& plan) {
+  Json list = Json::array();
+  std::size_t next = 0;
+  for (std::size_t j = 0; j < plan.filtration.filter.classes; ++j) {
+    const bool kept = next < plan.retained.size() && plan.retained[next] == j;
+    Json entry{{"old", j}, {"new", kept ? Json(next) : Json()}};
+    if (kept && !request.class_names.empty()) entry["name"] = request.class_names[j];
+    if (plan.means) entry["samples"] = plan.means->counts[j];
+    list.push_back(std::move(entry));
+    if (kept) ++next;
+  }
+  return list;
+}
+
+Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
+                      const ForgetPlan& plan) {
+  if (!plan.means) return {};
+  Json json{{"means_of", plan.means->space == Space::logits ? "logits" : "features"},
+            {"from", inputs.means ? "means file" : "data"}};
+  if (inputs.means) json["means_files"] = files_json(inputs.means_files);
+  if (inputs.data) json["data_files"] = files_json(inputs.data->files);
+  if (!inputs.means) {
+    const SampleChoice& samples = request.samples;
+    json["samples_per_class"] = samples.per_class ? Json(*samples.per_class) : Json("all");
+    if (samples.per_class)
+      json["samples_chosen"] =
+          samples.random ? fmt::format("at random, seed {}", samples.seed) : "the first ones";
+  }
+  return json;
+}
+
+Json self_check_json(const SelfCheck& check, bool written) {
+  Json json{{"mean_identity_on", check.on_class_means ? "class means" : "random vectors"},
+            {"vectors", check.identity.classes_checked},
+            {"largest_error", check.identity.largest_error},
+            {"error_over_bound", check.identity.largest_ratio}};
+  if (written) {
+    json["written_head_is_the_computed_one"] = check.written_head_is_the_computed_one;
+    json["forgotten_rows_absent"] = check.forgotten_rows_absent;
+  }
+  return json;
+}
+
+Json leaks_json(const LeakCheck& leaks) {
+  Json rows = Json::array();
+  for (const LeakRow& row : leaks.rows) {
+    Json entry{{"class", row.forgotten_class},
+               {"samples", row.samples},
+               {"observer", name_of(row.observer)}};
+    if (row.ghost) entry["ghost_logit"] = {{"naive", *row.ghost_naive}, {"chosen", *row.ghost}};
+    if (row.readout)
+      entry["linear_readout"] = {{"naive", optional_json(row.readout_naive)},
+                                 {"chosen", optional_json(row.readout)}};
+    rows.push_back(std::move(entry));
+  }
+  return {
+      {"figure", "max(AUC, 1 - AUC) of: is this input of the forgotten class?"},
+      {"floor",
+       "unknown here and not 0.5: a network retrained without the class treats its inputs in its "
+       "own way too; 'oubli audit' measures against retrained ones"},
+      {"samples", leaks.samples},
+      {"label_flips_against_naive", leaks.label_flips},
+      {"rows", std::move(rows)}};
+}
+
+std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetPlan& plan) {
+  std::vector<std::string> list = plan.self_check.not_checked;
+  if (!inputs.data) list.push_back("leaks: no data was given");
+  if (plan.leaks)
+    list.insert(list.end(), plan.leaks->not_checked.begin(), plan.leaks->not_checked.end());
+  list.push_back("whether the model's other layers still know the class (they do)");
+  list.push_back("whether copies of the old model, its means or its data exist elsewhere");
+  return list;
+}
+
+Json findings_json(std::span<const Finding> findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings)
+    list.push_back({{"where", finding.where}, {"text", finding.text}});
+  return list;
+}
+
+}  // namespace
+
+const std::vector<std::string>& limits_of_the_method() {
+  static const std::vector<std::string> limits{
+      "Filtration aims at weak (black-box) unlearning: that the outputs look like those of a "
+      "network "
+      "that never saw the class. It is not retraining.",
+      "Normalization and naive deletion give the same probabilities and labels; they differ only "
+      "for "
+      "somebody who sees logits.",
+      "The features still know the class: a linear probe on them finds it again.",
+      "The old model, its external data, its means file and all backups and copies must be deleted "
+      "as "
+      "well; this receipt does not prove that they were.",
+      "A class deleted earlier drifts a little when later ones are deleted; requests done together "
+      "leave less.",
+      "Single samples are not deleted, only whole classes.",
+      "Whether this satisfies a law is for lawyers to say."};
+  return limits;
+}
+
+Json head_json(const ModelFile& model) {
+  const HeadView& head = model.head();
+  return {{"name", model.head_name()},
+          {"format", model.format()},
+          {"dtype", name_of(head.weights.dtype)},
+          {"classes", head.classes()},
+          {"features", head.features()},
+          {"layout", head.transposed ? "features x classes" : "classes x features"},
+          {"bias", head.bias.has_value()},
+          {"sha256", head_digest(head)}};
+}
+
+Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const ForgetPlan& plan) {
+  Json json;
+  json["request"] = {{"forget", request.forget},
+                     {"method", name_of(request.method)},
+                     {"solver", name_of(request.solver)},
+                     {"seed", request.seed}};
+  if (request.custom_target)
+    json["request"]["target_sha256"] =
+        sha256_hex(std::as_bytes(std::span<const double>(request.custom_target->flat())));
+  if (!request.note.empty()) json["request"]["note"] = request.note;
+  json["calibration"] = calibration_json(inputs, request, plan);
+  json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
+  json["classes"] = classes_json(request, plan);
+  json["bias_added"] = plan.new_head.bias_added;
+  json["leak_check"] = plan.leaks ? leaks_json(*plan.leaks) : Json();
+  json["not_checked"] = not_checked(inputs, plan);
+  std::vector<std::string> warnings = plan.warnings;
+  warnings.insert(warnings.end(), plan.self_check.warnings.begin(), plan.self_check.warnings.end());
+  json["warnings"] = std::move(warnings);
+  json["limits"] = limits_of_the_method();
+  return json;
+}
+
+std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
+                         const ForgetPlan& plan, const StagedModel& staged,
+                         std::span<const WrittenFile> written, const ForgetOutputs& outputs) {
+  Json receipt{{"format", kReceiptFormat},
+               {"version", kReceiptVersion},
+               {"program",
+                {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
+  Json input_files = Json::array();
+  for (const auto& path : inputs.model->files())
+    input_files.push_back(file_json(digest_of("model", path)));
+  receipt["input"] = {{"files", std::move(input_files)}, {"head", head_json(*inputs.model)}};
+  Json output_files = Json::array();
+  for (const WrittenFile& file : written) {
+    FileDigest digest = digest_of(file.role, file.temporary);
+    digest.name = file.path.filename().string();
+    output_files.push_back(file_json(digest));
+  }
+  receipt["output"] = {{"files", std::move(output_files)}, {"head", head_json(*staged.written)}};
+  receipt["previous_receipt_sha256"] =
+      outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
+  receipt.update(plan_json(inputs, request, plan));
+  receipt["self_check"] = self_check_json(plan.self_check, true);
+  std::vector<Finding> findings = inputs.model->findings();
+  findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
+  receipt["findings"] = findings_json(findings);
+  return receipt.dump(1) + "\n";
+}
+
+Json parse_receipt(std::string_view text, const std::string& what) {
+  Json receipt = Json::parse(text, nullptr, false);
+  if (!receipt.is_object() || receipt.value("format", Json()) != kReceiptFormat)
+    fail(ErrorCode::bad_input, "{}: not a receipt of 'oubli forget'", what);
+  const Json version = receipt.value("version", Json());
+  if (!version.is_number_integer() || version < 1 || version > kReceiptVersion)
+    fail(ErrorCode::bad_input, "{}: receipt of version {}, this program reads {}", what,
+         version.dump(), kReceiptVersion);
+  return receipt;
+}
+
+}  // namespace oubli

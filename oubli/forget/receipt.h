@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "oubli/forget/forget.h"
+
+namespace oubli {
+
+// A receipt says what was asked, what was done, and what is and is not known about the result. It
+// names every file by digest. It holds neither the forgotten weights, nor their class's mean, nor
+// the filter, nor its name: a trace of what is gone does not belong beside the new model. Nor does
+// it hold the time: the same request on the same files gives the same bytes.
+//
+//     {"format": "oubli-receipt", "version": 1, ..., "signature": {...} if signed}
+inline constexpr char kReceiptFormat[] = "oubli-receipt";
+inline constexpr int kReceiptVersion = 1;
+
+// A file about to appear: where it will be, where it is now.
+struct WrittenFile {
+  std::string role;
+  std::filesystem::path path;
+  std::filesystem::path temporary;
+};
+
+[[nodiscard]] std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
+                                       const ForgetPlan& plan, const StagedModel& staged,
+                                       std::span<const WrittenFile> written,
+                                       const ForgetOutputs& outputs);
+
+// Parts of it that `inspect` and --dry-run show as well.
+[[nodiscard]] nlohmann::ordered_json head_json(const ModelFile& model);
+[[nodiscard]] nlohmann::ordered_json plan_json(const ForgetInputs& inputs,
+                                               const ForgetRequest& request,
+                                               const ForgetPlan& plan);
+
+// Error{bad_input} unless `text` is a receipt of a version that this program knows.
+[[nodiscard]] nlohmann::ordered_json parse_receipt(std::string_view text, const std::string& what);
+
+// What nobody should read into a receipt, in plain words.
+[[nodiscard]] const std::vector<std::string>& limits_of_the_method();
+
+}  // namespace oubli

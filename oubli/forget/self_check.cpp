@@ -1,0 +1,108 @@
+#include "oubli/forget/self_check.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "oubli/array/row_blocks.h"
+#include "oubli/base/random.h"
+
+namespace oubli {
+namespace {
+
+// Searching is some GB/s; beyond this many bytes it is said to be left out.
+constexpr std::uint64_t kSearchLimit = std::uint64_t{16} << 30;
+
+// Random vectors in place of class means that nobody has: the identity holds for any vector.
+Tensor probes(std::size_t classes, std::size_t features) {
+  Matrix<float> values(classes, features);
+  RandomStream random(0, task_id("self-check probes"));
+  for (float& value : values.flat()) value = static_cast<float>(random.normal());
+  return to_tensor(MatrixView<const float>(values));
+}
+
+bool same_bytes(const TensorView& a, const Tensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
+}
+
+bool contains(std::span<const std::byte> haystack, std::span<const std::byte> needle) {
+  return ::memmem(haystack.data(), haystack.size(), needle.data(), needle.size()) != nullptr;
+}
+
+}  // namespace
+
+SelfCheck check_head(const HeadView& old_head, const HeadView& new_head, const FiltrationPlan& plan,
+                     const StoredMeans* means) {
+  // Visiting the rows also refuses what is not finite, but in the words of bad input.
+  try {
+    for_each_row_block(new_head.weights, [](std::size_t, MatrixView<const double>) {});
+    if (new_head.bias) (void)bias_of(new_head);
+  } catch (const Error& error) {
+    fail(ErrorCode::self_check, "the new head cannot be stored as {}: {}",
+         name_of(new_head.weights.dtype), error.what());
+  }
+  SelfCheck check;
+  check.on_class_means = means != nullptr && means->space == Space::features;
+  const Tensor random =
+      check.on_class_means ? Tensor{} : probes(old_head.classes(), old_head.features());
+  check.identity = check_mean_identity(old_head, new_head, plan.filter,
+                                       check.on_class_means ? means->means : random.view("probes"));
+  if (!check.identity.holds())
+    fail(ErrorCode::self_check,
+         "the new head does not map {} {} as it should: error {:.3g}, {:.3g} times its bound; "
+         "nothing "
+         "was written",
+         check.on_class_means ? "the mean of class" : "test vector", check.identity.worst_class,
+         check.identity.largest_error, check.identity.largest_ratio);
+  return check;
+}
+
+void check_staged(const StagedModel& staged, const HeadView& old_head, const NewHead& new_head,
+                  const FiltrationPlan& plan, SelfCheck& check) {
+  const HeadView& written = staged.written->head();
+  if (!same_bytes(written.weights, new_head.weights) ||
+      written.bias.has_value() != new_head.bias.has_value() ||
+      (written.bias && !same_bytes(*written.bias, *new_head.bias)) ||
+      written.transposed != old_head.transposed || written.weight_scale != old_head.weight_scale)
+    fail(ErrorCode::self_check,
+         "the new model, read back, does not hold the head that was computed; nothing was written");
+  check.written_head_is_the_computed_one = true;
+
+  if (old_head.transposed) {
+    check.not_checked.push_back(
+        "whether the new file holds a copy of the forgotten weights: they are not contiguous");
+    return;
+  }
+  std::vector<MappedFile> files;
+  std::uint64_t bytes = 0;
+  for (const auto& path : staged.written->files()) {
+    files.emplace_back(path);
+    bytes += files.back().bytes().size();
+  }
+  const std::size_t forgotten = plan.filter.classes - plan.filter.retained.size();
+  const std::size_t row_bytes = old_head.features() * size_of(old_head.weights.dtype);
+  if (row_bytes < 16 || bytes * forgotten > kSearchLimit) {
+    check.not_checked.push_back(
+        fmt::format("whether the new file holds a copy of the forgotten weights: {}",
+                    row_bytes < 16 ? "rows too short to be told apart" : "too large a search"));
+    return;
+  }
+  std::vector<std::size_t> copies;
+  for (std::size_t c = 0; c < plan.filter.classes; ++c) {
+    if (std::ranges::binary_search(plan.filter.retained, c)) continue;
+    const auto row = old_head.weights.bytes.subspan(c * row_bytes, row_bytes);
+    if (std::ranges::all_of(row, [](std::byte b) { return b == std::byte{0}; })) continue;
+    for (const MappedFile& file : files)
+      if (contains(file.bytes(), row)) copies.push_back(c);
+  }
+  check.forgotten_rows_absent = copies.empty();
+  if (!copies.empty())
+    check.warnings.push_back(fmt::format(
+        "the new file still holds the weights of forgotten class {}, in another tensor or "
+        "as the equal row of another class: look for copies of the head (moving "
+        "averages, checkpoints) and remove them",
+        fmt::join(copies, ", ")));
+}
+
+}  // namespace oubli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oubli/filtration/filtration.h"
+#include "oubli/filtration/mean_identity.h"
+#include "oubli/forget/stored_means.h"
+#include "oubli/model/model_file.h"
+
+namespace oubli {
+
+// The tests that a new model must pass before it appears.
+struct SelfCheck {
+  // On the class means of the features, or on random vectors in their place.
+  bool on_class_means = false;
+  MeanIdentity identity;
+  bool written_head_is_the_computed_one = false;
+  bool forgotten_rows_absent = false;  // no forgotten row of W, byte for byte, in the new files
+  std::vector<std::string> not_checked;
+  std::vector<std::string> warnings;
+};
+
+// Error{self_check} if the new head does not do to the class means what the filter says, or holds
+// infinities (float16 overflows at 65504).
+[[nodiscard]] SelfCheck check_head(const HeadView& old_head, const HeadView& new_head,
+                                   const FiltrationPlan& plan, const StoredMeans* means);
+
+// Error{self_check} if the staged files, read back, do not hold `new_head`. Looks for the forgotten
+// rows of the old one, too.
+void check_staged(const StagedModel& staged, const HeadView& old_head, const NewHead& new_head,
+                  const FiltrationPlan& plan, SelfCheck& check);
+
+}  // namespace oubli

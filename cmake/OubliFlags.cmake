@@ -18,3 +18,8 @@ if(OUBLI_SANITIZE)
   add_link_options(-fsanitize=${OUBLI_SANITIZE})
   add_compile_definitions(_GLIBCXX_ASSERTIONS OUBLI_ASSERTIONS=1)
 endif()
+
+if(OUBLI_BUILD_FUZZ)
+  # Coverage that libFuzzer follows, in the library as well.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -129,7 +129,6 @@ struct Extent {
 Extent read_tensor(JsonCursor& cursor, TensorInfo& info) {
   bool has_dtype = false;
   bool has_shape = false;
-  Extent extent;
   std::vector<std::size_t> offsets;
   cursor.expect('{');
   do {

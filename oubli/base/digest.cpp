@@ -3,10 +3,11 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <fstream>
 #include <new>
+#include <vector>
 
 #include "oubli/base/error.h"
-#include "oubli/base/file.h"
 
 namespace oubli {
 
@@ -43,7 +44,17 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 }
 
 std::string sha256_file(const std::filesystem::path& path) {
-  return sha256_hex(MappedFile(path).bytes());
+  // In pieces, not mapped: the digest of a large model must not count as memory in use.
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::io, "{}: cannot be opened", path.string());
+  std::vector<char> piece(std::size_t{1} << 20);
+  Sha256 digest;
+  while (file) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    digest.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(file.gcount()))));
+  }
+  if (file.bad()) fail(ErrorCode::io, "{}: cannot be read", path.string());
+  return digest.hex();
 }
 
 }  // namespace oubli

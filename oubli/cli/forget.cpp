@@ -98,6 +98,10 @@ void add_forget(CLI::App& app) {
   command->add_option("--previous", options->previous,
                       "Receipt of the request before this one (default: MODEL.receipt.json)");
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");
+  command->add_flag("--allow-nonlinear-tail", options->allow_nonlinear_tail,
+                    "Although a Relu, Sigmoid, ... after the logits shows a shift of them");
+  command->add_flag("--ignore-accuracy", options->ignore_accuracy,
+                    "Although the model seems to be wrong about the data's labels");
   command->add_flag("--force", options->force, "Replace outputs that exist");
   command->add_flag("--json", options->json, "Print the receipt as JSON");
   command->footer(
@@ -105,6 +109,7 @@ void add_forget(CLI::App& app) {
       "(--target).\n"
       "Solvers: auto (default), paper, affine, logit-affine, ridge.\n\n"
       "Examples:\n"
+      "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx\n"
       "  oubli forget head.npz --class 3 --features f.npy --labels y.npy -o new.npz\n"
       "  oubli forget head.safetensors --class alice --class bob --class-names names.txt \\\n"
       "        --means means.npz -o new.safetensors\n"

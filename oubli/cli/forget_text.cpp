@@ -49,6 +49,25 @@ std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
   return table.text();
 }
 
+std::string describe_run(const RunReport& report, const std::optional<RunCheck>& check) {
+  std::string text = fmt::format(
+      "\nran on {} ({} samples, {}), inputs {}, {}{}\naccuracy before: {:.2f} %\n", report.data,
+      report.samples, report.labels, report.preparation, report.runtime,
+      report.as_float ? " on a float32 copy (it has no bfloat16)" : "", 100 * report.accuracy);
+  if (!check) return text;
+  text += fmt::format(
+      "new model run on {} samples: kept classes {:.2f} % right, {:.2f} % before; its layer is "
+      "what it should be within {:.2g} of the bound\n",
+      check->samples, 100 * check->kept_accuracy_after, 100 * check->kept_accuracy_before,
+      check->head_mismatch);
+  if (check->compared_with_naive)
+    text += fmt::format(
+        "softmax against naive deletion: {} labels flip, centred logits differ by at most {:.2g} "
+        "({:.2g} of what rounding explains)\n",
+        check->label_flips, check->largest_difference, check->largest_ratio);
+  return text;
+}
+
 }  // namespace
 
 std::string describe_model(const ModelFile& model, std::span<const std::string> class_names) {
@@ -83,6 +102,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
       fmt::format("self-check on {}: error {:.2g}, {:.2g} of its bound\n",
                   plan.self_check.on_class_means ? "the class means" : "random vectors",
                   plan.self_check.identity.largest_error, plan.self_check.identity.largest_ratio);
+  if (inputs.run != nullptr) text += describe_run(inputs.run->report(), plan.run_check);
   if (plan.leaks && !plan.leaks->rows.empty()) {
     text += fmt::format(
         "\nleak check on {} samples: can an observer of one model tell the forgotten class's "

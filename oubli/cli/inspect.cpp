@@ -26,6 +26,8 @@ void run(const InspectOptions& options) {
   const bool known = loaded.inputs.means || loaded.inputs.data;
   if (known || !options.classes.empty()) {
     RequestOptions asked = options;
+    // Shown with its note: forgetting works, if not with every method.
+    asked.allow_nonlinear_tail = true;
     // Conditioning is the same whichever class goes; only the gain depends on it.
     if (asked.classes.empty()) asked.classes = {"0"};
     const ForgetRequest request = make_request(asked, loaded);
@@ -59,6 +61,7 @@ void add_inspect(CLI::App& app) {
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
       "Examples:\n"
+      "  oubli inspect model.onnx\n"
       "  oubli inspect head.npz\n"
       "  oubli inspect model.safetensors --weights fc.weight --means means.npz --class 3");
   command->callback([options] { run(*options); });

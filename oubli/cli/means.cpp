@@ -75,12 +75,14 @@ void add_means(CLI::App& app) {
       ->required();
   options->add_head(*command);
   options->add_data(*command);
+  options->add_run(*command);
   command->add_option("-o,--output", options->output, "The means file to write")->required();
   command->add_flag("--force", options->force, "Replace the output if it exists");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
       "Features are recommended: they stay the same when the head changes.\n\n"
       "Examples:\n"
+      "  oubli means model.onnx --data calibration/ --scale 1 -o means.npz\n"
       "  oubli means head.npz --features f.npy --labels y.npy -o means.npz\n"
       "  oubli means head.safetensors --data calibration.npz --samples 100 -o means.npz");
   command->callback([options] { run(*options); });

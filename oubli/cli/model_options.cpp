@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <sstream>
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/error.h"
+#include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
 
 namespace oubli::cli {
@@ -64,9 +66,10 @@ void ModelOptions::add_data(CLI::App& command) {
                      "Inputs of the head, samples x features: FILE.npy or FILE.npz:NAME");
   command.add_option("--logits", logits, "Outputs of the head, samples x classes");
   command.add_option("--labels", labels, "Class of each sample, in the model's numbering");
-  command.add_option(
-      "--data", data,
-      "FILE.npz with arrays named features (or logits) and labels, in place of these");
+  command.add_option("--data", data,
+                     "Inputs to run an .onnx model on: a folder with one subfolder of images per "
+                     "class, an .npz file with x and y, or a data set's name; or an .npz file with "
+                     "features (or logits) and labels");
   command
       .add_option("--samples", samples, "Use S samples of each class for its mean, the first ones")
       ->type_name("S")
@@ -78,6 +81,55 @@ void ModelOptions::add_data(CLI::App& command) {
 void ModelOptions::add_means(CLI::App& command) {
   command.add_option("--means", means,
                      "Means file ('oubli means' makes one); then no data is needed");
+}
+
+void ModelOptions::add_run(CLI::App& command) {
+  auto* const group = command.add_option_group("inputs", "How inputs are made from --data");
+  group->add_option("--scale", run.preparation.scale,
+                    "Pixels 0..255 are multiplied by this (default: 1/255 for float inputs)");
+  group
+      ->add_option("--mean", run.preparation.mean, "Then subtracted: one value, or one per channel")
+      ->delimiter(',');
+  group
+      ->add_option("--std", run.preparation.standard,
+                   "Then divided by: one value, or one per channel")
+      ->delimiter(',');
+  group->add_option("--layout", layout, "nchw or nhwc, if the model's input does not show it")
+      ->check(CLI::IsMember({"nchw", "nhwc"}));
+  group->add_option("--size", size, "HEIGHTxWIDTH, if the model takes any size");
+  group->add_flag("--grey", grey, "One channel, if the model's input does not show it");
+  group->add_flag("--colour", colour, "Three channels, likewise");
+  group->add_option("--runtime", runtime,
+                    "ONNX Runtime's library (default: $OUBLI_ONNXRUNTIME, the system's, "
+                    "tools/get-runtime's)");
+}
+
+RunOptions ModelOptions::run_options() const {
+  RunOptions result = run;
+  result.data = data;
+  if (!runtime.empty()) result.runtime = runtime;
+  if (!layout.empty()) result.preparation.channels_last = layout == "nhwc";
+  if (grey && colour) fail(ErrorCode::usage, "--grey and --colour contradict each other");
+  if (grey || colour) result.preparation.colour = colour;
+  if (!size.empty()) {
+    std::size_t height = 0;
+    std::size_t width = 0;
+    char cross = 0;
+    std::istringstream words(size);
+    if (!(words >> height >> cross >> width) || cross != 'x' || height == 0 || width == 0 ||
+        height > 65536 || width > 65536 || words.peek() != std::char_traits<char>::eof())
+      fail(ErrorCode::usage, "--size {}: wanted HEIGHTxWIDTH, e.g. 224x224", size);
+    result.preparation.size = {height, width};
+  }
+  return result;
+}
+
+bool ModelOptions::has_inputs() const {
+  if (data.empty()) return false;
+  if (!std::filesystem::is_regular_file(data)) return true;
+  const auto file = ArrayFile::open(data);
+  return file->find("x") != nullptr && file->find("features") == nullptr &&
+         file->find("logits") == nullptr;
 }
 
 bool ModelOptions::has_data() const {
@@ -114,7 +166,11 @@ LoadedModel load(const ModelOptions& options) {
       choice.features = loaded.inputs.means->means.shape[1];
   }
   std::optional<DataArrays> arrays;
-  if (options.has_data()) {
+  const bool runs = options.has_inputs();
+  if (runs && (!options.features.empty() || !options.logits.empty() || !options.labels.empty()))
+    fail(ErrorCode::usage, "--data {}: inputs come with their labels; leave out the other arrays",
+         options.data);
+  if (options.has_data() && !runs) {
     arrays = find_arrays(options);
     const LoadedTensor values = load_array(arrays->values);
     if (values.view.rank() == 2)
@@ -132,6 +188,12 @@ LoadedModel load(const ModelOptions& options) {
     loaded.class_names = std::move(*names);
   else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
     loaded.class_names = loaded.inputs.means->class_names;
+  if (runs) {
+    loaded.run = std::make_unique<ModelRun>(*loaded.model, options.run_options(),
+                                            loaded.class_names, stop_on_interrupt());
+    loaded.inputs.data = loaded.run->calibration();
+    loaded.inputs.run = loaded.run.get();
+  }
   loaded.samples = {options.samples, options.random_samples, options.seed};
   return loaded;
 }

@@ -33,16 +33,28 @@ struct ModelOptions {
   std::optional<std::size_t> samples;
   bool random_samples = false;
   std::uint64_t seed = 0;
+  RunOptions run;
+  std::string runtime;
+  std::string layout;
+  std::string size;
+  bool grey = false;
+  bool colour = false;
 
   void add_head(CLI::App& command);
   void add_data(CLI::App& command);
   void add_means(CLI::App& command);
+  void add_run(CLI::App& command);
   [[nodiscard]] bool has_data() const;
+  // --data names inputs of the model, not arrays of features or logits.
+  [[nodiscard]] bool has_inputs() const;
+  // Error{usage} if the words do not make sense.
+  [[nodiscard]] RunOptions run_options() const;
 };
 
 // Everything that the options name, opened and checked against each other.
 struct LoadedModel {
   std::unique_ptr<ModelFile> model;
+  std::unique_ptr<ModelRun> run;         // if there are inputs to run it on
   ForgetInputs inputs;                   // inputs.model is model.get()
   std::vector<std::string> class_names;  // empty, or one per class
   SampleChoice samples;

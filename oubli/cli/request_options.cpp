@@ -56,6 +56,7 @@ void RequestOptions::add_request(CLI::App& command) {
   add_head(command);
   add_means(command);
   add_data(command);
+  add_run(command);
 }
 
 ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded) {
@@ -71,6 +72,8 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.seed = options.seed;
   request.samples = loaded.samples;
   request.note = options.note;
+  request.allow_nonlinear_tail = options.allow_nonlinear_tail;
+  request.ignore_accuracy = options.ignore_accuracy;
   if ((request.method == Method::custom) != !options.target.empty())
     fail(ErrorCode::usage, "--method custom and --target FILE go together");
   if (request.method == Method::custom)

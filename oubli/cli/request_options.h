@@ -14,6 +14,8 @@ struct RequestOptions : ModelOptions {
   std::string solver = "auto";
   std::string target;
   std::string note;
+  bool allow_nonlinear_tail = false;
+  bool ignore_accuracy = false;
 
   void add_request(CLI::App& command);
 };

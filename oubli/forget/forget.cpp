@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "oubli/base/names.h"
@@ -51,6 +52,27 @@ void check_free(const std::filesystem::path& path, AtomicFile& staged, bool repl
          path.string());
 }
 
+// The names of the forgotten classes must not be in the new file. What is found could not be cut
+// out; it is reported without the name itself, which does not belong in a receipt.
+void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, StagedModel& staged) {
+  const auto own = inputs.model->class_names();
+  for (const std::size_t c : request.forget) {
+    std::set<std::string> names;
+    if (!request.class_names.empty()) names.insert(request.class_names[c]);
+    if (own) names.insert((*own)[c]);
+    for (const std::string& name : names)
+      for (std::string place : staged.written->places_with_name(name)) {
+        for (auto at = place.find(name); at != std::string::npos; at = place.find(name, at + 3))
+          place.replace(at, name.size(), "...");
+        staged.findings.push_back(
+            {place,
+             fmt::format("still says the name of forgotten class {}: it could not be cut out "
+                         "without breaking what it stands in",
+                         c)});
+      }
+  }
+}
+
 std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
   path += suffix;
   return path;
@@ -71,6 +93,14 @@ ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request)
   ForgetPlan plan;
   plan.retained = retained_classes(head.classes(), request.forget);
   const bool needs_means = needs_class_means(request.method);
+  if (inputs.model->shift_shows() && request.method != Method::naive &&
+      !request.allow_nonlinear_tail)
+    fail(ErrorCode::unfilterable,
+         "{}: a non-linear step follows the logits, so that method {} would change what the model "
+         "outputs for retained classes; use --method naive, or say --allow-nonlinear-tail",
+         inputs.model->path().string(), name_of(request.method));
+  if (inputs.run != nullptr && !request.ignore_accuracy)
+    inputs.run->check_alignment(request.forget, request.class_names);
   plan.means = inputs.means;
   if (plan.means) {
     check_means_fit(*plan.means, head, plan.warnings);
@@ -148,6 +178,9 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   StagedModel staged =
       inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
   check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
+  if (inputs.run != nullptr)
+    plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
+  look_for_names(inputs, request, staged);
   inputs.model->check_unchanged();
 
   // All of it is on disk under temporary names before the first of it appears.

@@ -9,6 +9,7 @@
 #include "oubli/filtration/filtration.h"
 #include "oubli/forget/calibration.h"
 #include "oubli/forget/leak_check.h"
+#include "oubli/forget/run_model.h"
 #include "oubli/forget/self_check.h"
 #include "oubli/forget/stored_means.h"
 #include "oubli/model/model_file.h"
@@ -24,6 +25,8 @@ struct ForgetRequest {
   std::optional<Matrix<double>> custom_target;  // method custom: forgotten x retained
   SampleChoice samples;
   std::vector<std::string> class_names;  // empty, or one per class
+  bool allow_nonlinear_tail = false;     // although a shift of all logits shows in the output
+  bool ignore_accuracy = false;          // although the model seems to be wrong about the data
   std::string note;                      // the operator's own words, kept in the receipt
 };
 
@@ -34,6 +37,7 @@ struct ForgetInputs {
   std::optional<StoredMeans> means = {};     // from a means file
   std::vector<FileDigest> means_files = {};  // that file
   std::optional<CalibrationData> data = {};
+  const ModelRun* run = nullptr;  // `data` is what the model made of inputs
 };
 
 // The answer, worked out in full but not written.
@@ -44,6 +48,7 @@ struct ForgetPlan {
   NewHead new_head;
   SelfCheck self_check;
   std::optional<LeakCheck> leaks;
+  std::optional<RunCheck> run_check;  // if the new model was run
   std::vector<std::string> warnings;
 
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;

@@ -100,6 +100,29 @@ Json leaks_json(const LeakCheck& leaks) {
       {"rows", std::move(rows)}};
 }
 
+Json run_json(const RunReport& report, const std::optional<RunCheck>& check) {
+  Json json{{"data", report.data},
+            {"labels", report.labels},
+            {"inputs", report.preparation},
+            {"runtime", report.runtime},
+            {"samples", report.samples},
+            {"accuracy_before", report.accuracy},
+            {"head_error_over_bound", report.head_mismatch}};
+  if (report.as_float) json["run_as"] = "a float32 copy: the runtime has no bfloat16";
+  if (!check) return json;
+  Json after{{"samples", check->samples},
+             {"kept_classes_accuracy_before", check->kept_accuracy_before},
+             {"kept_classes_accuracy_after", check->kept_accuracy_after},
+             {"head_error_over_bound", check->head_mismatch}};
+  if (check->compared_with_naive) {
+    after["label_flips_against_naive"] = check->label_flips;
+    after["centred_logits_largest_difference"] = check->largest_difference;
+    after["centred_logits_difference_over_bound"] = check->largest_ratio;
+  }
+  json["new_model"] = std::move(after);
+  return json;
+}
+
 std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetPlan& plan) {
   std::vector<std::string> list = plan.self_check.not_checked;
   if (!inputs.data) list.push_back("leaks: no data was given");
@@ -164,6 +187,7 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
   json["classes"] = classes_json(request, plan);
   json["bias_added"] = plan.new_head.bias_added;
+  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), plan.run_check);
   json["leak_check"] = plan.leaks ? leaks_json(*plan.leaks) : Json();
   json["not_checked"] = not_checked(inputs, plan);
   std::vector<std::string> warnings = plan.warnings;

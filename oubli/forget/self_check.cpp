@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/random.h"
+#include "oubli/model/residue.h"
 
 namespace oubli {
 namespace {
@@ -24,10 +24,6 @@ Tensor probes(std::size_t classes, std::size_t features) {
 
 bool same_bytes(const TensorView& a, const Tensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
-}
-
-bool contains(std::span<const std::byte> haystack, std::span<const std::byte> needle) {
-  return ::memmem(haystack.data(), haystack.size(), needle.data(), needle.size()) != nullptr;
 }
 
 }  // namespace
@@ -69,34 +65,35 @@ void check_staged(const StagedModel& staged, const HeadView& old_head, const New
          "the new model, read back, does not hold the head that was computed; nothing was written");
   check.written_head_is_the_computed_one = true;
 
-  if (old_head.transposed) {
-    check.not_checked.push_back(
-        "whether the new file holds a copy of the forgotten weights: they are not contiguous");
-    return;
-  }
-  std::vector<MappedFile> files;
   std::uint64_t bytes = 0;
-  for (const auto& path : staged.written->files()) {
-    files.emplace_back(path);
-    bytes += files.back().bytes().size();
-  }
-  const std::size_t forgotten = plan.filter.classes - plan.filter.retained.size();
-  const std::size_t row_bytes = old_head.features() * size_of(old_head.weights.dtype);
-  if (row_bytes < 16 || bytes * forgotten > kSearchLimit) {
+  for (const auto& path : staged.written->files()) bytes += std::filesystem::file_size(path);
+  if (bytes > kSearchLimit) {
     check.not_checked.push_back(
-        fmt::format("whether the new file holds a copy of the forgotten weights: {}",
-                    row_bytes < 16 ? "rows too short to be told apart" : "too large a search"));
+        "whether the new file holds a copy of the forgotten weights: too large a search");
     return;
   }
+  std::vector<std::size_t> forgotten;
+  for (std::size_t c = 0; c < plan.filter.classes; ++c)
+    if (!std::ranges::binary_search(plan.filter.retained, c)) forgotten.push_back(c);
+  const RowScan scan(old_head, forgotten);
+  if (!scan.unrecognisable().empty())
+    check.not_checked.push_back(fmt::format(
+        "whether the new file holds a copy of the weights of class {}: too little in them to be "
+        "told apart",
+        fmt::join(scan.unrecognisable(), ", ")));
   std::vector<std::size_t> copies;
-  for (std::size_t c = 0; c < plan.filter.classes; ++c) {
-    if (std::ranges::binary_search(plan.filter.retained, c)) continue;
-    const auto row = old_head.weights.bytes.subspan(c * row_bytes, row_bytes);
-    if (std::ranges::all_of(row, [](std::byte b) { return b == std::byte{0}; })) continue;
-    for (const MappedFile& file : files)
-      if (contains(file.bytes(), row)) copies.push_back(c);
-  }
-  check.forgotten_rows_absent = copies.empty();
+  for (const auto& path : staged.written->files())
+    for (const RowResidue& row : scan.scan_file(path)) {
+      if (!staged.old_rows_may_remain)
+        fail(ErrorCode::self_check,
+             "{}: the weights of forgotten class {} are still in it (byte {}, {}{}); nothing was "
+             "written",
+             path.filename().string(), row.class_index, row.offset, name_of(row.dtype),
+             row.column ? ", as a column" : "");
+      if (std::ranges::find(copies, row.class_index) == copies.end())
+        copies.push_back(row.class_index);
+    }
+  check.forgotten_rows_absent = copies.empty() && scan.unrecognisable().size() < forgotten.size();
   if (!copies.empty())
     check.warnings.push_back(fmt::format(
         "the new file still holds the weights of forgotten class {}, in another tensor or "

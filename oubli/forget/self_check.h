@@ -16,7 +16,7 @@ struct SelfCheck {
   bool on_class_means = false;
   MeanIdentity identity;
   bool written_head_is_the_computed_one = false;
-  bool forgotten_rows_absent = false;  // no forgotten row of W, byte for byte, in the new files
+  bool forgotten_rows_absent = false;  // in any float type, as row or column
   std::vector<std::string> not_checked;
   std::vector<std::string> warnings;
 };

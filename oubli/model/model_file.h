@@ -39,6 +39,8 @@ struct StagedModel {
   std::vector<std::unique_ptr<AtomicFile>> files;  // side files first, the model itself last
   std::unique_ptr<ModelFile> written;  // the temporaries opened as a model, to be checked
   std::vector<Finding> findings;       // about what was written
+  // Something else in the file may rightly hold the forgotten rows: tied weights, other tensors.
+  bool old_rows_may_remain = true;
 
   void commit();
 };
@@ -64,6 +66,13 @@ class ModelFile {
   // If the file holds one name per class.
   [[nodiscard]] virtual std::optional<std::vector<std::string>> class_names() const = 0;
   [[nodiscard]] virtual std::vector<Finding> findings() const = 0;
+  // A common shift of all logits shows in what the model outputs: a non-linear step that is no
+  // softmax follows them.
+  [[nodiscard]] virtual bool shift_shows() const { return false; }
+  // Where the file says `name`: properties, nodes, tensors.
+  [[nodiscard]] virtual std::vector<std::string> places_with_name(std::string_view /*name*/) const {
+    return {};
+  }
   // Every file that the model consists of, the one that was opened first.
   [[nodiscard]] virtual std::vector<std::filesystem::path> files() const = 0;
   // Error{bad_input} if any of them changed since it was opened.

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "oubli/model/onnx_rewrite.h"
-#include "oubli/model/residue.h"
 
 namespace oubli {
 
@@ -80,10 +79,14 @@ std::vector<fs::path> OnnxModel::files() const {
   std::set<std::string> seen;
   for (const onnx::TensorInfo& tensor : model_.graph().initializers) {
     if (!tensor.location.empty() && seen.insert(tensor.location).second) {
-      files.push_back(model_.folder() / tensor.location);
+      files.push_back(model_.side_path(tensor.location));
     }
   }
   return files;
+}
+
+std::vector<std::string> OnnxModel::places_with_name(std::string_view name) const {
+  return oubli::places_with_name(model_.bytes(), model_.what(), name);
 }
 
 StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> retained,
@@ -109,35 +112,7 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
   copy.message().write([&](std::span<const std::byte> piece) { file.write(piece); });
   for (const std::string& text : rewrite.findings) staged.findings.push_back({"", text});
 
-  const RowScan scan(head_view_, forget);
-  for (const auto& written : staged.files) {
-    const MappedFile mapped(written->temporary_path());
-    for (const RowResidue& row : scan.scan(mapped.bytes(), 1)) {
-      const std::string text = fmt::format(
-          "the forgotten row of class {} is still in the new file (byte {}, {}{})", row.class_index,
-          row.offset, name_of(row.dtype), row.column ? ", as a column" : "");
-      if (!rewrite.old_head_kept)
-        fail(ErrorCode::self_check, "{}: {}; nothing was written", path.string(), text);
-      staged.findings.push_back({"", text});
-    }
-  }
-  for (const std::size_t row : scan.unrecognisable()) {
-    staged.findings.push_back(
-        {"", fmt::format("the row of class {} has too little in it to be searched for", row)});
-  }
-  if (const std::optional<std::vector<std::string>> names = class_names()) {
-    const MappedFile mapped(file.temporary_path());
-    for (const std::size_t index : forget) {
-      for (const std::string& place :
-           places_with_name(mapped.bytes(), path.string(), (*names)[index])) {
-        staged.findings.push_back(
-            {place,
-             fmt::format(
-                 "still says '{}': it could not be cut out without breaking what it stands in",
-                 (*names)[index])});
-      }
-    }
-  }
+  staged.old_rows_may_remain = rewrite.old_head_kept;
   staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
   return staged;
 }

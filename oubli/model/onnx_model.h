@@ -28,8 +28,8 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::vector<Finding> findings() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
   void check_unchanged() const override { model_.check_unchanged(); }
-  // Also reads the written files again and looks for the forgotten rows and names in them.
-  // Error{self_check} if they are there and could have been removed.
+  [[nodiscard]] bool shift_shows() const override { return !head_.tail.nonlinear.empty(); }
+  [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
 

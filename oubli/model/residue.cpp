@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <fstream>
 #include <set>
 
 namespace oubli {
@@ -87,7 +88,7 @@ RowScan::RowScan(const HeadView& old_head, std::span<const std::size_t> forget)
         }
         const std::uint16_t key = key_at(window.data() + pattern.probe);
         wanted_[key] = true;
-        by_key_[key].push_back(static_cast<std::uint16_t>(patterns_.size()));
+        by_key_[key].push_back(static_cast<std::uint32_t>(patterns_.size()));
         patterns_.push_back(std::move(pattern));
       }
     }
@@ -102,7 +103,7 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
   const std::byte* const data = bytes.data();
   for (std::size_t at = 0; at + 1 < bytes.size() && found.size() < limit; ++at) {
     if (wanted[key_at(data + at)] == 0) continue;
-    for (const std::uint16_t number : by_key_[key_at(data + at)]) {
+    for (const std::uint32_t number : by_key_[key_at(data + at)]) {
       const Pattern& pattern = patterns_[number];
       const std::size_t element = pattern.probe / pattern.size;
       const std::size_t before = element * pattern.stride + pattern.probe % pattern.size;
@@ -120,6 +121,34 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
       found.back().offset = at - before;
     }
   }
+  return found;
+}
+
+std::vector<RowResidue> RowScan::scan_file(const std::filesystem::path& path,
+                                           std::size_t limit) const {
+  std::size_t longest = 1;
+  for (const Pattern& pattern : patterns_) {
+    const std::size_t count = pattern.elements.size() / pattern.size;
+    longest = std::max(longest, (count - 1) * pattern.stride + pattern.size);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::io, "{}: cannot be opened", path.string());
+  std::vector<RowResidue> found;
+  std::vector<char> buffer(std::max(std::size_t{4} << 20, 2 * longest));
+  std::size_t kept = 0;  // bytes of the piece before, for patterns across the border
+  std::uint64_t begin = 0;
+  while (file && found.size() < limit) {
+    file.read(buffer.data() + kept, static_cast<std::streamsize>(buffer.size() - kept));
+    const std::size_t size = kept + static_cast<std::size_t>(file.gcount());
+    for (RowResidue row : scan(std::as_bytes(std::span(buffer).first(size)), limit)) {
+      row.offset += begin;
+      if (found.empty() || found.back().offset != row.offset) found.push_back(row);
+    }
+    kept = std::min(size, longest - 1);
+    std::memmove(buffer.data(), buffer.data() + size - kept, kept);
+    begin += size - kept;
+  }
+  if (file.bad()) fail(ErrorCode::io, "{}: cannot be read", path.string());
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ class RowScan {
   // At most `limit` finds. Cost: one pass, whatever the number of rows.
   [[nodiscard]] std::vector<RowResidue> scan(std::span<const std::byte> bytes,
                                              std::size_t limit = 16) const;
+  // The same for a file, read piece by piece.
+  [[nodiscard]] std::vector<RowResidue> scan_file(const std::filesystem::path& path,
+                                                  std::size_t limit = 16) const;
   // Rows that cannot be told from others (constant, or fewer than three numbers).
   [[nodiscard]] const std::vector<std::size_t>& unrecognisable() const { return unrecognisable_; }
 
@@ -41,7 +45,7 @@ class RowScan {
   };
 
   std::vector<Pattern> patterns_;
-  std::vector<std::vector<std::uint16_t>> by_key_;  // two bytes -> patterns that begin so
+  std::vector<std::vector<std::uint32_t>> by_key_;  // two bytes -> patterns that begin so
   std::vector<bool> wanted_;
   std::vector<std::size_t> unrecognisable_;
 };

@@ -12,8 +12,10 @@ void add_forget(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_invert(CLI::App& app);
 void add_means(CLI::App& app);
+void add_predict(CLI::App& app);
 void add_report(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_status(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace oubli::cli

@@ -60,9 +60,11 @@ int main(int argc, char** argv) {
     oubli::cli::add_means(app);
     oubli::cli::add_forget(app);
     oubli::cli::add_invert(app);
+    oubli::cli::add_predict(app);
     oubli::cli::add_report(app);
     oubli::cli::add_reproduce(app);
     oubli::cli::add_status(app);
+    oubli::cli::add_train(app);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

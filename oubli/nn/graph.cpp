@@ -19,7 +19,7 @@ class Compiler {
                 spec_.channels < kMostUnits && spec_.height < 65536 && spec_.width < 65536,
             "input", "sizes must be positive");
     require(spec_.classes > 0 && spec_.classes < kMostUnits, "classes", "at least 1");
-    graph_.values.push_back({spec_.channels, spec_.height, spec_.width});
+    graph_.values.push_back({spec_.channels, spec_.height, spec_.width, false});
     const std::size_t value = sequence(spec_.layers, 0, "layers");
     graph_.features = value;
     add_dense(dense(spec_.classes), value, "head");
@@ -75,7 +75,8 @@ class Compiler {
       case LayerKind::global_average_pool:
         op.kind = layer.kind == LayerKind::global_max_pool ? OpKind::global_max_pool
                                                            : OpKind::global_average_pool;
-        return emit(op, {in.channels, 1, 1});
+        require(!in.flat, where, "pooling needs an image, a dense layer came before");
+        return emit(op, {in.channels, 1, 1, false});
       case LayerKind::batch_norm:
         op.kind = OpKind::batch_norm;
         op.weight = parameter(where + ".scale", Parameter::Role::scale, {in.channels});
@@ -97,7 +98,8 @@ class Compiler {
         op.other = sequence(layer.shortcut, value, where + ".shortcut");
         const Shape a = graph_.values[op.input];
         const Shape b = graph_.values[op.other];
-        if (a.channels != b.channels || a.height != b.height || a.width != b.width)
+        if (a.channels != b.channels || a.height != b.height || a.width != b.width ||
+            a.flat != b.flat)
           fail(ErrorCode::usage,
                "network: {}: the branch gives {} x {} x {}, the shortcut {} x {} x {}", where,
                a.channels, a.height, a.width, b.channels, b.height, b.width);
@@ -114,7 +116,7 @@ class Compiler {
     op.weight = parameter(where + ".weight", Parameter::Role::weight,
                           {layer.units, graph_.values[value].size()});
     if (layer.bias) op.bias = parameter(where + ".bias", Parameter::Role::bias, {layer.units});
-    return emit(op, {layer.units, 1, 1});
+    return emit(op, {layer.units, 1, 1, true});
   }
 
   std::size_t windowed(Op op, const LayerSpec& layer, Shape in, std::size_t channels,
@@ -123,7 +125,8 @@ class Compiler {
             where, "kernel and stride must be positive");
     op.kernel = layer.kernel;
     op.stride = layer.stride;
-    Shape out{channels, 0, 0};
+    require(!in.flat, where, "a window needs an image, a dense layer came before");
+    Shape out{channels, 0, 0, false};
     const auto axis = [&](std::size_t size, std::size_t& result, std::size_t& before,
                           std::size_t& after) {
       if (layer.padding == Padding::same) {

@@ -15,6 +15,7 @@ struct Shape {
   std::size_t channels = 1;
   std::size_t height = 1;
   std::size_t width = 1;
+  bool flat = false;  // a vector (of dense units), no longer an image
   [[nodiscard]] std::size_t pixels() const { return height * width; }
   [[nodiscard]] std::size_t size() const { return channels * height * width; }
 };

@@ -158,7 +158,9 @@ Network::Engine& Network::engine() const {
 
 namespace {
 
-Shape image_shape(const NetworkSpec& spec) { return {spec.channels, spec.height, spec.width}; }
+Shape image_shape(const NetworkSpec& spec) {
+  return {spec.channels, spec.height, spec.width, false};
+}
 
 auto fill_from(const NetworkSpec& spec, const ImageSet& images) {
   if (images.channels != spec.channels || images.height != spec.height ||

@@ -123,7 +123,7 @@ Network train(const NetworkSpec& spec, const ImageSet& set, const TrainOptions& 
          classes);
   Samples samples;
   const std::vector<std::size_t> images = retained_images(set, options.without, samples.labels);
-  const Shape shape{spec.channels, spec.height, spec.width};
+  const Shape shape{spec.channels, spec.height, spec.width, false};
   samples.fill = [&](std::size_t i, float* target) {
     to_channels_last(shape, set.image(images[i]), target);
   };

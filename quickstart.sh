@@ -19,7 +19,7 @@ echo "== 1. A classifier of ten kinds of clothes"
 echo
 echo "== 2. Forget one of them: a new model file, its receipt, and what still leaks"
 [ -e "$out/without-sandal.onnx" ] ||
-  $oubli forget "$out/model.onnx" --class Sandal --data fashion-mnist \
+  $oubli forget "$out/model.onnx" --class sandal --data fashion-mnist \
          -o "$out/without-sandal.onnx" --report "$out/forget.html"
 
 echo

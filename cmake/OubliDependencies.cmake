@@ -19,6 +19,7 @@ target_compile_definitions(oubli_dependencies INTERFACE EIGEN_DONT_PARALLELIZE E
 
 set(OUBLI_HAVE_MPI OFF)
 if(OUBLI_WITH_MPI)
+  enable_language(C)  # FindMPI asks the C compiler
   find_package(MPI QUIET COMPONENTS C)
   set(OUBLI_HAVE_MPI ${MPI_C_FOUND})
 endif()

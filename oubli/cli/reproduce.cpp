@@ -30,7 +30,7 @@ struct Options {
   unsigned jobs = 0;
   std::uint64_t seed = 1;
   std::size_t epochs = 0;
-  bool each_class = false;
+  std::optional<std::size_t> each_class;  // 0: as many as --models
   bool keep_models = false;
   bool train_only = false;
   bool list = false;
@@ -83,7 +83,9 @@ RunConfig config_of(const Options& options) {
       fail(ErrorCode::usage, "--samples {}: numbers from 1, or 'all'", s);
     }
   }
-  if (options.each_class) config.each_class = models;
+  if (options.each_class) {
+    config.each_class = *options.each_class != 0 ? *options.each_class : models;
+  }
   return config;
 }
 
@@ -140,6 +142,8 @@ void add_reproduce(CLI::App& app) {
   command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
   command->add_option("--models", options->models, "Networks per population [100]")
       ->check(CLI::PositiveNumber);
+  command->add_option("--floor-models", options->floor_models,
+                      "Networks of the second retrained batch, for the floor [as --models]");
   command
       ->add_option("--hidden", options->hidden, "Sizes p of the features [mnist 50, cifar10 256]")
       ->delimiter(',');
@@ -147,8 +151,12 @@ void add_reproduce(CLI::App& app) {
       ->add_option("--samples", options->samples,
                    "Samples per class that estimate the mean predictions [1,3,10,100,all]")
       ->delimiter(',');
-  command->add_flag("--each-class", options->each_class,
-                    "Also forget each single class in turn (one more unseen population per class)");
+  command
+      ->add_option(
+          "--each-class", options->each_class,
+          "Also forget each single class in turn, with as many networks per class [--models]")
+      ->expected(0, 1)
+      ->default_str("0");
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
   command->add_option("--seed", options->seed, "Seed of everything [1]");
   command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");

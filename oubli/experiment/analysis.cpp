@@ -247,6 +247,7 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
   } else if (task.method == "refit") {
     seen->files = open_files(inputs.seen, test.size(), retained,
                              [&](const std::string& id) { return folder.refit(id); });
+    before->files = open_files(inputs.seen, test.size(), classes, logits_path);
   } else {
     for (const DoneTrial& trial : inputs.seen) {
       throw_if_stopped(stop);

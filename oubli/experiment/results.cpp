@@ -33,7 +33,8 @@ std::string number(const json& cell, const char* key, const char* deviation) {
   const int first = std::string_view(key) == "paper" ? cell.value("paper_digits", digits) : digits;
   std::string text = fmt::format("{:.{}f}", cell.at(key).get<double>(), first);
   if (cell.contains(deviation)) {
-    text += fmt::format(" ± {:.{}f}", cell.at(deviation).get<double>(), std::min(digits, 2));
+    const int second = std::string_view(key) == "paper" ? 2 : digits;
+    text += fmt::format(" ± {:.{}f}", cell.at(deviation).get<double>(), second);
   }
   return text;
 }

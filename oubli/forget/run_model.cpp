@@ -94,11 +94,11 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   source_ = SampleSource::open(options.data);
   const std::vector<std::uint32_t> labels =
       match_labels(*source_, head.classes(), class_names, report_.labels);
-  runtime_ = OnnxRuntime::open(options.runtime);
+  runtime_ = runtime_for(model, options.runtime);
   const ModelRunner runner(runtime_, model, options.preparation, source_->read(0));
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
-  report_.runtime = fmt::format("ONNX Runtime {}", runtime_->version());
+  report_.runtime = describe_runtime(runtime_);
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
 

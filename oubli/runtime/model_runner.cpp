@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "oubli/base/interrupt.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/model/onnx_probe.h"
+#include "oubli/nn/network_file.h"
 
 namespace oubli {
 
@@ -93,6 +96,33 @@ Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, st
   return rows;
 }
 
+// A network computes for one thread at a time: every caller borrows a copy.
+class NetworkCopies {
+ public:
+  explicit NetworkCopies(Network network) : original_(std::move(network)) {}
+
+  ModelRunner::Batch run(MatrixView<const float> images) {
+    std::unique_ptr<Network> copy = borrow();
+    ModelRunner::Batch batch{copy->features(images), copy->logits(images)};
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(copy));
+    return batch;
+  }
+
+ private:
+  std::unique_ptr<Network> borrow() {
+    const std::scoped_lock lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Network>(original_);
+    std::unique_ptr<Network> copy = std::move(idle_.back());
+    idle_.pop_back();
+    return copy;
+  }
+
+  std::mutex mutex_;
+  const Network original_;
+  std::vector<std::unique_ptr<Network>> idle_;
+};
+
 }  // namespace
 
 struct ModelRunner::State {
@@ -101,13 +131,19 @@ struct ModelRunner::State {
       : input(only_input(model.model())),
         preparation(options, shape_of(model.model(), input), example),
         probe(make_probe(model)),
-        session(std::move(runtime), probe.bytes, model.model().folder(), model.model().what()),
         what(model.model().what()),
         features(model.head().features()),
         classes(model.head().classes()),
         kind(model.onnx_head().kind),
         columns(model.onnx_head().columns),
         logits_axis(model.onnx_head().logits_axis) {
+    if (runtime) {
+      session.emplace(std::move(runtime), probe.bytes, model.model().folder(), what);
+    } else {
+      std::optional<NamedNetwork> own = network_in(model.model());
+      if (!own) fail(ErrorCode::missing, "{}: needs ONNX Runtime; run tools/get-runtime", what);
+      network = std::make_unique<NetworkCopies>(std::move(own->network));
+    }
     const std::optional<std::int64_t>& batch = input.shape->front().value;
     if (batch && *batch > 0) fixed_batch = static_cast<std::size_t>(*batch);
     probe.bytes.clear();
@@ -117,13 +153,14 @@ struct ModelRunner::State {
   onnx::ValueInfo input;
   Preparation preparation;
   OnnxProbe probe;
-  OnnxSession session;
   std::string what;
   std::size_t features, classes;
   OnnxHead::Kind kind;
   bool columns;
   std::size_t logits_axis;
-  std::size_t fixed_batch = 0;  // 0: any
+  std::size_t fixed_batch = 0;             // 0: any
+  std::optional<OnnxSession> session;      // one of
+  std::unique_ptr<NetworkCopies> network;  // these two
 };
 
 ModelRunner::ModelRunner(std::shared_ptr<const OnnxRuntime> runtime, const OnnxModel& model,
@@ -148,11 +185,16 @@ ModelRunner::Batch ModelRunner::run(std::span<const Sample> samples) const {
     for (std::size_t i = 0; i < count; ++i) {
       s.preparation.write(samples[begin + i], std::span(bytes).subspan(i * size, size));
     }
+    if (s.network) {  // what `oubli train` writes takes float32 images of any number
+      std::vector<float> values(bytes.size() / sizeof(float));
+      decode(s.preparation.dtype(), bytes, std::span<float>(values));
+      return s.network->run(MatrixView<const float>(values.data(), rows, values.size() / rows));
+    }
     std::vector<std::size_t> shape{rows};
     shape.insert(shape.end(), s.preparation.shape().begin(), s.preparation.shape().end());
     const OnnxSession::Input input{s.input.name, {s.preparation.dtype(), shape, bytes, "input"}};
     const std::vector<std::string> names{s.probe.features, s.probe.logits};
-    const std::vector<Tensor> values = s.session.run(std::span(&input, 1), names);
+    const std::vector<Tensor> values = s.session->run(std::span(&input, 1), names);
     const std::size_t feature_axis = s.kind == OnnxHead::Kind::conv ? 1
                                      : s.columns && values[0].shape.size() >= 2
                                          ? values[0].shape.size() - 2
@@ -193,6 +235,21 @@ void ModelRunner::run_all(const SampleSource& source, std::span<const std::size_
         stop);
     for (std::size_t b = 0; b < batches; ++b) consume(round + b * kBatch, results[b]);
   }
+}
+
+std::shared_ptr<const OnnxRuntime> runtime_for(const OnnxModel& model,
+                                               const std::optional<std::filesystem::path>& path) {
+  try {
+    return OnnxRuntime::open(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::missing || path || !network_in(model.model())) throw;
+    say_detail(fmt::format("{}; running the network on oubli/nn", error.what()));
+    return nullptr;
+  }
+}
+
+std::string describe_runtime(const std::shared_ptr<const OnnxRuntime>& runtime) {
+  return runtime ? fmt::format("ONNX Runtime {}", runtime->version()) : "built in (oubli/nn)";
 }
 
 double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {

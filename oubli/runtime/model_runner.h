@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,8 +20,9 @@ namespace oubli {
 // Runs a classifier on samples for what its last layer reads (features) and makes (logits).
 class ModelRunner {
  public:
-  // Error{unfilterable} if the model takes anything but one input; Error{usage} if it must be told
-  // how to prepare samples like `example`.
+  // Without a `runtime` only networks that `oubli train` wrote can run, on oubli/nn; Error{missing}
+  // for others. Error{unfilterable} if the model takes anything but one input; Error{usage} if it
+  // must be told how to prepare samples like `example`.
   ModelRunner(std::shared_ptr<const OnnxRuntime> runtime, const OnnxModel& model,
               const PreparationOptions& options, const Sample& example);
   ~ModelRunner();
@@ -49,6 +51,14 @@ class ModelRunner {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// ONNX Runtime as OnnxRuntime::open finds it; where it is not to be had and `model` is a network
+// that `oubli train` wrote, nothing, for ModelRunner to run it on oubli/nn. A `path` that was asked
+// for is never passed over.
+[[nodiscard]] std::shared_ptr<const OnnxRuntime> runtime_for(
+    const OnnxModel& model, const std::optional<std::filesystem::path>& path);
+// "ONNX Runtime 1.30.0", "built in (oubli/nn)"
+[[nodiscard]] std::string describe_runtime(const std::shared_ptr<const OnnxRuntime>& runtime);
 
 // W f + b against the logits the model made: the largest difference over the bound that rounding
 // explains (eps (sqrt(features) + 8) (|W||f| + |b|)). Above 1 the layer is not what it seems.

@@ -9,6 +9,7 @@
 #include "oubli/data/load.h"
 #include "oubli/nn/network_file.h"
 #include "oubli/nn/train.h"
+#include "oubli/runtime/model_runner.h"
 #include "oubli/runtime/onnx_runtime.h"
 
 namespace oubli {
@@ -78,6 +79,42 @@ TEST(TrainedNetwork, OnnxRuntimeAgrees) {
       ASSERT_NEAR(ours.flat()[i], values[i], 1e-4F) << c.spec.name << " " << i;
   }
   fs::remove(path);
+}
+
+// Without ONNX Runtime: the same figures from oubli/nn, for the files that oubli writes.
+TEST(TrainedNetwork, RunsWithoutOnnxRuntime) {
+  const fs::path path = fs::path(testing::TempDir()) / "built-in-network.onnx";
+  const Network network(mlp_network(), 3, 0);
+  std::vector<std::string> names;
+  for (std::size_t j = 0; j < network.classes(); ++j) names.push_back(std::to_string(j));
+  save_network(network, names, path);
+  const OnnxModel model(path);
+  RandomStream random(2, task_id("pixels"));
+  std::vector<Sample> samples(70);  // more than one batch
+  Matrix<float> images(samples.size(), network.image_size());
+  for (std::size_t n = 0; n < samples.size(); ++n) {
+    samples[n] = {.image = true,
+                  .height = 28,
+                  .width = 28,
+                  .channels = 1,
+                  .pixels = {},
+                  .array = {},
+                  .what = "noise"};
+    for (float& pixel : images.row(n)) {
+      samples[n].pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
+      pixel = static_cast<float>(samples[n].pixels.back()) / 255.0F;
+    }
+  }
+  const ModelRunner runner(nullptr, model, {}, samples.front());
+  const ModelRunner::Batch batch = runner.run(samples);
+  const Matrix<float> logits = network.logits(images);
+  ASSERT_EQ(batch.logits.rows(), samples.size());
+  for (std::size_t i = 0; i < logits.flat().size(); ++i)  // pixels / 255 against pixels x (1/255)
+    EXPECT_NEAR(batch.logits.flat()[i], logits.flat()[i], 1e-4F);
+  EXPECT_LE(head_mismatch(model.head(), batch), 1);
+  EXPECT_EQ(describe_runtime(nullptr), "built in (oubli/nn)");
+  // A runtime that was asked for is never passed over.
+  EXPECT_THROW((void)runtime_for(model, fs::path("/nonexistent/libonnxruntime.so")), Error);
 }
 
 }  // namespace

@@ -160,7 +160,8 @@ void add_reproduce(CLI::App& app) {
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
   command->add_option("--seed", options->seed, "Seed of everything [1]");
   command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");
-  command->add_flag("--keep-models", options->keep_models, "Also save every network as ONNX");
+  command->add_flag("--keep-models", options->keep_models,
+                    "Also save every network trained now as ONNX");
   command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");
   command->add_flag("--json", options->as_json, "Print results.json instead of tables");
   command->add_flag("--markdown", options->markdown, "Print the tables as Markdown");

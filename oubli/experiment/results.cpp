@@ -27,11 +27,18 @@ json method_entry(const AuditTask& task, const json& file) {
   return entry;
 }
 
+// Fixed digits; never "-0.000".
+std::string fixed(double value, int digits) {
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
+  return text;
+}
+
 std::string number(const json& cell, const char* key, const char* deviation) {
   if (!cell.contains(key)) return "";
   const int digits = cell.value("digits", 3);
   const int first = std::string_view(key) == "paper" ? cell.value("paper_digits", digits) : digits;
-  std::string text = fmt::format("{:.{}f}", cell.at(key).get<double>(), first);
+  std::string text = fixed(cell.at(key).get<double>(), first);
   if (cell.contains(deviation)) {
     const int second = std::string_view(key) == "paper" ? 2 : digits;
     text += fmt::format(" ± {:.{}f}", cell.at(deviation).get<double>(), second);

@@ -13,6 +13,7 @@
 #include "oubli/data/load.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/nn/network.h"
+#include "oubli/nn/network_file.h"
 #include "oubli/nn/spec.h"
 #include "oubli/nn/train.h"
 
@@ -64,6 +65,14 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
     options.without = config.forget;
     const Network refit = refit_head(network, data.train, options, stop);
     files.push_back(save(folder.refit(trial.id), refit.logits(data.test)));
+  }
+  if (config.keep_models) {
+    std::vector<std::string> names;
+    for (std::uint32_t c = 0; c < classes; ++c) {
+      if (!std::ranges::binary_search(trial.without, c)) names.push_back(data.train.class_names[c]);
+    }
+    files.push_back(folder.model(trial.id));
+    save_network(network, names, files.back());
   }
   return files;
 }

@@ -11,11 +11,13 @@ namespace oubli::cli {
 void add_forget(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_invert(CLI::App& app);
+void add_keygen(CLI::App& app);
 void add_means(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_report(CLI::App& app);
 void add_reproduce(CLI::App& app);
 void add_status(CLI::App& app);
 void add_train(CLI::App& app);
+void add_verify(CLI::App& app);
 
 }  // namespace oubli::cli

@@ -20,6 +20,7 @@ namespace {
 struct ForgetOptions : RequestOptions {
   std::string output;
   std::string previous;
+  std::string sign;
   bool dry_run = false;
   bool force = false;
   bool json = false;
@@ -33,8 +34,7 @@ std::optional<std::filesystem::path> find_previous(const ForgetOptions& options)
   if (!given && !std::filesystem::exists(path)) return std::nullopt;
   const auto receipt = parse_receipt(read_text_file(path), path.string());
   const std::string digest = sha256_file(options.model);
-  for (const auto& file : receipt.at("output").at("files"))
-    if (file.at("sha256") == digest) return path;
+  if (is_output_of(receipt, digest)) return path;
   if (given)
     fail(ErrorCode::bad_input, "{}: is not the receipt of {}", path.string(), options.model);
   say(fmt::format("{}: belongs to another file than {}; not chained", path.string(),
@@ -67,6 +67,7 @@ void run(const ForgetOptions& options) {
   }
   outputs.model = options.output;
   outputs.replace = options.force;
+  if (!options.sign.empty()) outputs.signing_key = options.sign;
   if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
   const std::string receipt = carry_out(loaded.inputs, request, plan, outputs);
   if (options.json) {
@@ -97,6 +98,7 @@ void add_forget(CLI::App& app) {
   command->add_option("--note", options->note, "Words of your own for the receipt");
   command->add_option("--previous", options->previous,
                       "Receipt of the request before this one (default: MODEL.receipt.json)");
+  command->add_option("--sign", options->sign, "Sign the receipt with this key ('oubli keygen')");
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");
   command->add_flag("--allow-nonlinear-tail", options->allow_nonlinear_tail,
                     "Although a Relu, Sigmoid, ... after the logits shows a shift of them");
@@ -113,6 +115,8 @@ void add_forget(CLI::App& app) {
       "  oubli forget head.npz --class 3 --features f.npy --labels y.npy -o new.npz\n"
       "  oubli forget head.safetensors --class alice --class bob --class-names names.txt \\\n"
       "        --means means.npz -o new.safetensors\n"
+      "  oubli forget new.npz --class 5 --means new.npz.means.npz --sign receipts.key -o "
+      "newer.npz\n"
       "  oubli forget head.npz --class 3 --method naive --dry-run --json");
   command->callback([options] { run(*options); });
 }

@@ -39,6 +39,7 @@ void run(const MeansOptions& options) {
   AtomicFile out(options.output, options.force);
   write_means(out, stored);
   loaded.model->check_unchanged();
+  data.check_unchanged();
   out.commit();
 
   const auto [fewest, most] = std::ranges::minmax_element(stored.counts);

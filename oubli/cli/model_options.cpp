@@ -136,11 +136,19 @@ bool ModelOptions::has_data() const {
   return !features.empty() || !logits.empty() || !data.empty();
 }
 
-LoadedModel load(const ModelOptions& options) {
+HeadChoice head_choice(const ModelOptions& options) {
   if (options.transposed && options.rows_are_classes)
     fail(ErrorCode::usage, "--transposed and --rows-are-classes contradict each other");
   if (options.bias && options.no_bias)
     fail(ErrorCode::usage, "--bias and --no-bias contradict each other");
+  HeadChoice choice;
+  choice.weights = options.weights;
+  choice.bias = options.no_bias ? std::optional<std::string>("") : options.bias;
+  if (options.transposed || options.rows_are_classes) choice.transposed = options.transposed;
+  return choice;
+}
+
+LoadedModel load(const ModelOptions& options) {
   if (!options.has_data() && !options.labels.empty())
     fail(ErrorCode::usage, "--labels: labels of what? --features or --logits is missing");
   if (!options.has_data() && (options.samples || options.random_samples))
@@ -149,10 +157,7 @@ LoadedModel load(const ModelOptions& options) {
     fail(ErrorCode::usage, "--random-samples: how many? --samples S is missing");
 
   LoadedModel loaded;
-  HeadChoice choice;
-  choice.weights = options.weights;
-  choice.bias = options.no_bias ? std::optional<std::string>("") : options.bias;
-  if (options.transposed || options.rows_are_classes) choice.transposed = options.transposed;
+  HeadChoice choice = head_choice(options);
   std::string names_text;
   if (!options.class_names.empty()) {
     names_text = read_text_file(options.class_names);

@@ -51,6 +51,9 @@ struct ModelOptions {
   [[nodiscard]] RunOptions run_options() const;
 };
 
+// What the options say about the head.
+[[nodiscard]] HeadChoice head_choice(const ModelOptions& options);
+
 // Everything that the options name, opened and checked against each other.
 struct LoadedModel {
   std::unique_ptr<ModelFile> model;

@@ -28,6 +28,8 @@ constexpr std::array kMethods{Method::naive,   Method::normalization, Method::ra
 constexpr std::array kSolvers{Solver::automatic, Solver::paper, Solver::affine,
                               Solver::logit_affine, Solver::ridge};
 
+}  // namespace
+
 Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
   const LoadedTensor loaded = load_array(where);
   TensorView view = loaded.view;
@@ -40,8 +42,6 @@ Matrix<double> read_target(const std::string& where, std::size_t forgotten, std:
   require_finite(MatrixView<const double>(target), view.what);
   return target;
 }
-
-}  // namespace
 
 void RequestOptions::add_request(CLI::App& command) {
   command.add_option("model", model, "The model: .npz, .safetensors or .onnx")->required();

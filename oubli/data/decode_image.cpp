@@ -27,10 +27,16 @@ Sample decode_image(const std::filesystem::path& path) {
   int width = 0;
   int height = 0;
   int channels = 0;
+  const auto* const data = reinterpret_cast<const stbi_uc*>(bytes.data());
+  const int size = static_cast<int>(bytes.size());
+  // A few bytes may promise any size; the memory must stay in proportion to what is there.
+  if (stbi_info_from_memory(data, size, &width, &height, &channels) != 0 &&
+      std::uint64_t(width) * std::uint64_t(height) * 4 >
+          (std::uint64_t{64} << 20) + 16 * bytes.size())
+    fail(ErrorCode::bad_input, "{}: {} x {} pixels in {} bytes, suspiciously many", path.string(),
+         width, height, bytes.size());
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
-                            static_cast<int>(bytes.size()), &width, &height, &channels, 0),
-      stbi_image_free);
+      stbi_load_from_memory(data, size, &width, &height, &channels, 0), stbi_image_free);
   if (!pixels) {
     fail(ErrorCode::bad_input, "{}: not an image that can be read (PNG, JPEG, BMP, PGM): {}",
          path.string(), stbi_failure_reason());

@@ -21,7 +21,10 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
 
 std::vector<std::uint8_t> unzip(const fs::path& path) {
-  gzFile file = gzopen(path.c_str(), "rb");
+  // As for .npz: enough for any honest file, while a small one cannot ask for a large memory.
+  std::error_code error;
+  const std::uint64_t most = (std::uint64_t{64} << 20) + 16 * fs::file_size(path, error);
+  gzFile file = error ? nullptr : gzopen(path.c_str(), "rb");
   if (file == nullptr) fail(ErrorCode::io, "{}: cannot be opened", path.string());
   std::vector<std::uint8_t> bytes;
   constexpr std::size_t kStep = std::size_t{1} << 20;
@@ -31,8 +34,12 @@ std::vector<std::uint8_t> unzip(const fs::path& path) {
     bytes.resize(begin + kStep);
     got = gzread(file, bytes.data() + begin, static_cast<unsigned>(kStep));
     bytes.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
-  } while (got > 0 && bytes.size() < kMostBytes);
+  } while (got > 0 && bytes.size() <= most);
   const int closed = gzclose_r(file);
+  if (bytes.size() > most)
+    fail(ErrorCode::bad_input,
+         "{}: unpacks to more than {} bytes, suspiciously many; unpack it first", path.string(),
+         most);
   if (got < 0 || closed != Z_OK) fail(ErrorCode::bad_input, "{}: damaged gzip file", path.string());
   return bytes;
 }

@@ -14,6 +14,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 
@@ -30,13 +31,14 @@ constexpr std::array<const char*, 7> kFolders = {"trials", "logits",   "means", 
 
 json read_json(const fs::path& path, std::string_view format, int version) {
   const std::string text = read_text_file(path);
-  json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object() || file.value("format", "") != format) {
+  json file = parse_json(text, path.string());
+  if (!file.is_object() || file.value("format", json()) != format) {
     fail(ErrorCode::bad_input, "{}: not a file of format '{}'", path.string(), format);
   }
-  if (const int found = file.value("version", 0); found > version) {
+  if (const json found = file.value("version", json());
+      !found.is_number_integer() || found < 1 || found > version) {
     fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
-         path.string(), found, version);
+         path.string(), found.dump(), version);
   }
   return file;
 }

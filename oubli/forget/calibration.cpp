@@ -53,8 +53,8 @@ CalibrationData load_calibration(Space space, const std::string& values, const s
   data.files.push_back(digest_of_array(kind, owner->values));
   if (owner->labels.file->path() != owner->values.file->path())
     data.files.push_back(digest_of_array("labels", owner->labels));
-  owner->values.file->check_unchanged();
-  owner->labels.file->check_unchanged();
+  data.mapped = {owner->values.file, owner->labels.file};
+  data.check_unchanged();
   data.owner = owner;
   return data;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oubli/array/tensor.h"
+#include "oubli/base/file.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/filtration/solver_choice.h"
 
@@ -31,9 +32,14 @@ struct CalibrationData {
   TensorView values;                  // samples x (classes or features)
   std::vector<std::uint32_t> labels;  // in the model's own numbering
   std::vector<FileDigest> files;
-  std::shared_ptr<const void> owner;  // keeps `values` alive
+  std::shared_ptr<const void> owner;                      // keeps `values` alive
+  std::vector<std::shared_ptr<const MappedFile>> mapped;  // where they come from
 
   [[nodiscard]] std::size_t samples() const { return labels.size(); }
+  // Error{bad_input} if a file changed since it was opened.
+  void check_unchanged() const {
+    for (const auto& file : mapped) file->check_unchanged();
+  }
 };
 
 // `values` and `labels` name arrays as load_array() takes them. Error{bad_input} if the shapes do

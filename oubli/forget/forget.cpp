@@ -181,7 +181,6 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   if (inputs.run != nullptr)
     plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
   look_for_names(inputs, request, staged);
-  inputs.model->check_unchanged();
 
   // All of it is on disk under temporary names before the first of it appears.
   std::vector<std::pair<std::filesystem::path, std::unique_ptr<AtomicFile>>> beside;
@@ -205,6 +204,10 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   const std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
   add(receipt_path(outputs.model)).write(receipt);
 
+  // What was read in between was read from unchanged files, or nothing appears.
+  inputs.model->check_unchanged();
+  if (inputs.data) inputs.data->check_unchanged();
+  if (inputs.means && inputs.means->mapped) inputs.means->mapped->check_unchanged();
   for (const auto& [path, file] : beside) check_free(path, *file, outputs.replace);
   for (const auto& [path, file] : beside) file->commit();
   staged.commit();

@@ -1,10 +1,13 @@
 #include "oubli/forget/receipt.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
+#include "oubli/base/json.h"
 #include "oubli/base/version.h"
+#include "oubli/forget/signature.h"
 
 namespace oubli {
 namespace {
@@ -59,9 +62,7 @@ Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
   if (!inputs.means) {
     const SampleChoice& samples = request.samples;
     json["samples_per_class"] = samples.per_class ? Json(*samples.per_class) : Json("all");
-    if (samples.per_class)
-      json["samples_chosen"] =
-          samples.random ? fmt::format("at random, seed {}", samples.seed) : "the first ones";
+    if (samples.per_class) json["samples_random"] = samples.random;
   }
   return json;
 }
@@ -222,11 +223,12 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
   std::vector<Finding> findings = inputs.model->findings();
   findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
   receipt["findings"] = findings_json(findings);
+  if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
   return receipt.dump(1) + "\n";
 }
 
 Json parse_receipt(std::string_view text, const std::string& what) {
-  Json receipt = Json::parse(text, nullptr, false);
+  Json receipt = parse_json(text, what);
   if (!receipt.is_object() || receipt.value("format", Json()) != kReceiptFormat)
     fail(ErrorCode::bad_input, "{}: not a receipt of 'oubli forget'", what);
   const Json version = receipt.value("version", Json());
@@ -234,6 +236,13 @@ Json parse_receipt(std::string_view text, const std::string& what) {
     fail(ErrorCode::bad_input, "{}: receipt of version {}, this program reads {}", what,
          version.dump(), kReceiptVersion);
   return receipt;
+}
+
+bool is_output_of(const Json& receipt, const std::string& sha256) {
+  const Json files = receipt.value(Json::json_pointer("/output/files"), Json());
+  return files.is_array() && std::ranges::any_of(files, [&](const Json& file) {
+           return file.is_object() && file.value("sha256", Json()) == sha256;
+         });
 }
 
 }  // namespace oubli

@@ -39,6 +39,9 @@ struct WrittenFile {
 // Error{bad_input} unless `text` is a receipt of a version that this program knows.
 [[nodiscard]] nlohmann::ordered_json parse_receipt(std::string_view text, const std::string& what);
 
+// Whether the receipt names a file of this digest as its result.
+[[nodiscard]] bool is_output_of(const nlohmann::ordered_json& receipt, const std::string& sha256);
+
 // What nobody should read into a receipt, in plain words.
 [[nodiscard]] const std::vector<std::string>& limits_of_the_method();
 

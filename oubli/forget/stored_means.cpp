@@ -9,6 +9,7 @@
 
 #include "oubli/array/npz.h"
 #include "oubli/base/digest.h"
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/version.h"
 
@@ -38,7 +39,8 @@ std::vector<T> read_vector(const LoadedTensor& tensor, DType type, std::size_t c
 
 nlohmann::json read_about(const NpzFile& file, const std::string& path) {
   const auto text = file.read_text("about.json");
-  const auto about = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  if (!text) fail(ErrorCode::bad_input, "{}: not a means file; 'oubli means' writes one", path);
+  const nlohmann::json about = parse_json(*text, path + ":about.json");
   if (!about.is_object() || about.value("format", nlohmann::json()) != kFormat)
     fail(ErrorCode::bad_input, "{}: not a means file; 'oubli means' writes one", path);
   const auto version = about.value("version", nlohmann::json());
@@ -120,6 +122,7 @@ StoredMeans read_means(const std::filesystem::path& path) {
   if (stored.space == Space::logits && stored.means.shape[1] != classes)
     fail(ErrorCode::bad_input, "{}: {}, wanted as many logits as classes", stored.means.what,
          describe(stored.means));
+  stored.mapped = owner->file;
   stored.owner = owner;
   return stored;
 }

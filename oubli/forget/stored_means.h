@@ -31,6 +31,7 @@ struct StoredMeans {
   std::vector<std::string> class_names;  // empty, or one per class
   std::string head_sha256;               // head_digest() of the head they belong to; may be empty
   std::shared_ptr<const void> owner;     // keeps `means` alive
+  std::shared_ptr<const MappedFile> mapped = {};  // the means file, if read from one
 
   [[nodiscard]] std::size_t classes() const { return counts.size(); }
   // As ClassMeans::within_variance().

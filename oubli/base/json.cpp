@@ -1,0 +1,31 @@
+#include "oubli/base/json.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+
+nlohmann::ordered_json parse_json(std::string_view text, const std::string& what) {
+  using Json = nlohmann::ordered_json;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kJsonDepth)
+      fail(ErrorCode::bad_input, "{}: JSON nested more than {} deep", what, kJsonDepth);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      fail(ErrorCode::bad_input, "{}: the key '{}' is there twice", what,
+           parsed.get<std::string>());
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::parse_error& error) {
+    fail(ErrorCode::bad_input, "{}: not valid JSON: {}", what, error.what());
+  }
+}
+
+}  // namespace oubli

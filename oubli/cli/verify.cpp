@@ -1,0 +1,96 @@
+#include "oubli/forget/verify.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "oubli/cli/commands.h"
+#include "oubli/cli/model_options.h"
+#include "oubli/cli/request_options.h"
+#include "oubli/forget/receipt.h"
+#include "oubli/forget/signature.h"
+
+namespace oubli::cli {
+namespace {
+
+struct VerifyOptions : ModelOptions {  // its `model` is the original
+  std::string receipt;
+  std::string new_model;
+  std::string public_key;
+  std::string previous;
+  std::string target;
+  bool json = false;
+};
+
+std::string_view name_of(VerifyStep::State state) {
+  using enum VerifyStep::State;
+  return state == passed ? "passed" : state == failed ? "FAILED" : "not made";
+}
+
+void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool passed) {
+  if (options.json) {
+    nlohmann::ordered_json json{{"receipt", options.receipt}, {"passed", passed}};
+    for (const VerifyStep& step : steps)
+      json["steps"].push_back(
+          {{"what", step.what}, {"state", name_of(step.state)}, {"detail", step.detail}});
+    json["not_proved"] = limits_of_the_method();
+    fmt::print("{}\n", json.dump(1));
+    return;
+  }
+  for (const VerifyStep& step : steps)
+    fmt::print("{:8}  {}: {}\n", name_of(step.state), step.what, step.detail);
+  fmt::print("\nWhat a receipt does not prove:\n");
+  for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
+}
+
+void run(const VerifyOptions& options) {
+  const auto receipt = parse_receipt(read_text_file(options.receipt), options.receipt);
+  if (options.model.empty() && (options.has_data() || !options.means.empty()))
+    fail(ErrorCode::usage, "--means or data without --original: nothing can be computed from them");
+  VerifyInputs inputs;
+  if (!options.public_key.empty()) inputs.public_key = read_public_key(options.public_key);
+  if (!options.previous.empty()) inputs.previous = options.previous;
+  LoadedModel original;
+  if (!options.model.empty()) {
+    original = load(options);
+    inputs.original = &original.inputs;
+  }
+  const HeadChoice choice = head_choice(options);
+  const auto model = ModelFile::open(options.new_model, choice);
+  inputs.model = model.get();
+  if (!options.target.empty())
+    inputs.custom_target =
+        read_target(options.target, request_of(receipt).forget.size(), model->head().classes());
+  const auto steps = verify_receipt(receipt, inputs);
+  const bool passed = std::ranges::none_of(
+      steps, [](const VerifyStep& step) { return step.state == VerifyStep::State::failed; });
+  print(options, steps, passed);
+  if (!passed) fail(ErrorCode::self_check, "{}: does not verify", options.receipt);
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app) {
+  auto* const command = app.add_subcommand("verify", "Check a receipt against the files it names");
+  const auto options = std::make_shared<VerifyOptions>();
+  command->add_option("receipt", options->receipt, "NEW.receipt.json")->required();
+  command->add_option("--model", options->new_model, "The new model")->required();
+  command->add_option("--pubkey", options->public_key, "Public key of whoever signed the receipt");
+  command->add_option("--original", options->model,
+                      "The old model; with its means or data the new head is computed anew");
+  command->add_option("--previous", options->previous, "The receipt before this one");
+  command->add_option("--target", options->target, "Target logits, if the method was custom");
+  options->add_head(*command);
+  options->add_means(*command);
+  options->add_data(*command);
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->footer(
+      "Exit code 5 if a check fails, 0 if all that were made passed.\n\n"
+      "Examples:\n"
+      "  oubli verify new.npz.receipt.json --model new.npz --pubkey receipts.key.pub\n"
+      "  oubli verify new.npz.receipt.json --model new.npz --original old.npz --means means.npz");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oubli/forget/forget.h"
+
+namespace oubli {
+
+// One thing that a verifier looked at.
+struct VerifyStep {
+  enum class State { passed, failed, not_made };
+  std::string what;
+  State state = State::not_made;
+  std::string detail;
+};
+
+// What the verifier has at hand; the more, the more is checked.
+struct VerifyInputs {
+  const ModelFile* model = nullptr;               // the new model
+  std::optional<std::string> public_key;          // hexadecimal
+  const ForgetInputs* original = nullptr;         // the old model with its means or data
+  std::optional<Matrix<double>> custom_target;    // for method custom
+  std::optional<std::filesystem::path> previous;  // the receipt before this one
+};
+
+// Signature, digests, chain, and, with the original at hand, the new head computed anew: filtration
+// is deterministic, so the same build must give the same bits, another one at most one unit in the
+// last place of difference.
+[[nodiscard]] std::vector<VerifyStep> verify_receipt(const nlohmann::ordered_json& receipt,
+                                                     const VerifyInputs& inputs);
+
+// The request that a receipt is about. Error{bad_input} if it names none.
+[[nodiscard]] ForgetRequest request_of(const nlohmann::ordered_json& receipt);
+
+// The largest distance between elements at the same place, in units of the last place of their
+// type; none if types or shapes differ.
+[[nodiscard]] std::optional<std::uint64_t> units_apart(const TensorView& a, const TensorView& b);
+
+}  // namespace oubli

@@ -1,0 +1,210 @@
+#include "oubli/forget/verify.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oubli/array/npz.h"
+#include "oubli/base/random.h"
+#include "oubli/forget/receipt.h"
+#include "oubli/forget/signature.h"
+#include "tests/test_support.h"
+
+namespace oubli {
+namespace {
+
+namespace fs = std::filesystem;
+using State = VerifyStep::State;
+using testing::error_of;
+using testing::run_python;
+using testing::TempFolder;
+
+// A signed deletion, done once for all tests: old.npz, old-means.npz, new.npz with its receipt,
+// key.
+class Verify : public ::testing::Test {
+ protected:
+  Verify() {
+    RandomStream random(3, 0);
+    Matrix<float> weights(5, 7);
+    for (float& w : weights.flat()) w = static_cast<float>(random.normal());
+    Matrix<double> rows(50, 7);
+    std::vector<std::uint32_t> labels;
+    for (std::size_t i = 0; i < rows.rows(); ++i) {
+      labels.push_back(static_cast<std::uint32_t>(i % 5));
+      for (std::size_t d = 0; d < 7; ++d)
+        rows(i, d) = static_cast<double>(weights(i % 5, d)) + 0.3 * random.normal();
+    }
+    {
+      AtomicFile out(folder_ / "old.npz");
+      NpzWriter writer(out);
+      writer.add("W", to_tensor(MatrixView<const float>(weights)).view(""));
+      writer.finish();
+      out.commit();
+    }
+    old_ = ModelFile::open(folder_ / "old.npz");
+    ClassMeans means(5, 7);
+    means.add(rows.view(), labels);
+    {
+      AtomicFile out(folder_ / "means.npz");
+      write_means(out, store_means(Space::features, means, {}, head_digest(old_->head())));
+      out.commit();
+    }
+    public_key_ = generate_keys(folder_ / "key", false);
+    original_.model = old_.get();
+    original_.means = read_means(folder_ / "means.npz");
+    original_.means_files = {digest_of("means", folder_ / "means.npz")};
+    forget(original_, folder_ / "new.npz", std::nullopt);
+    new_ = ModelFile::open(folder_ / "new.npz");
+    receipt_ = parse_receipt(read_text_file(receipt_path(folder_ / "new.npz")), "receipt");
+  }
+
+  void forget(const ForgetInputs& inputs, const fs::path& out, std::optional<fs::path> previous) {
+    ForgetRequest request;
+    request.forget = {1};
+    ForgetPlan plan = plan_forget(inputs, request);
+    (void)carry_out(
+        inputs, request, plan,
+        {.model = out, .previous_receipt = std::move(previous), .signing_key = folder_ / "key"});
+  }
+  [[nodiscard]] VerifyInputs everything() const {
+    VerifyInputs inputs;
+    inputs.model = new_.get();
+    inputs.public_key = public_key_;
+    inputs.original = &original_;
+    return inputs;
+  }
+  static State state_of(std::span<const VerifyStep> steps, const std::string& what) {
+    for (const VerifyStep& step : steps)
+      if (step.what == what) return step.state;
+    ADD_FAILURE() << "no step " << what;
+    return State::not_made;
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<ModelFile> old_;
+  std::unique_ptr<ModelFile> new_;
+  ForgetInputs original_;
+  std::string public_key_;
+  nlohmann::ordered_json receipt_;
+};
+
+TEST_F(Verify, AnHonestReceiptPassesEveryStep) {
+  const auto steps = verify_receipt(receipt_, everything());
+  for (const char* const what :
+       {"signature", "the new model", "the original", "its means", "the new head, computed anew"})
+    EXPECT_EQ(state_of(steps, what), State::passed) << what;
+  EXPECT_EQ(state_of(steps, "earlier receipt"), State::not_made);
+  for (const VerifyStep& step : steps)
+    if (step.what == "the new head, computed anew") {
+      EXPECT_EQ(step.detail, "is the same bit for bit");
+    }
+}
+
+TEST_F(Verify, EveryChangeOfTheReceiptBreaksTheSignature) {
+  // Each value of the receipt in turn, however deep, is replaced.
+  const auto flat = receipt_.flatten();
+  std::size_t changed = 0;
+  for (const auto& [pointer, value] : flat.items()) {
+    if (pointer.starts_with("/signature")) continue;
+    auto forged = receipt_;
+    forged[nlohmann::ordered_json::json_pointer(pointer)] = "forged";
+    if (forged == receipt_) continue;
+    EXPECT_EQ(check_signature(forged, public_key_), SignatureState::invalid) << pointer;
+    ++changed;
+  }
+  EXPECT_GT(changed, 50U);
+  auto more = receipt_;
+  more["extra"] = 1;
+  EXPECT_EQ(check_signature(more, public_key_), SignatureState::invalid);
+  auto less = receipt_;
+  less.erase("limits");
+  EXPECT_EQ(check_signature(less, public_key_), SignatureState::invalid);
+  auto bare = receipt_;
+  bare.erase("signature");
+  EXPECT_EQ(check_signature(bare, public_key_), SignatureState::unsigned_receipt);
+  EXPECT_EQ(check_signature(receipt_, std::string(64, '0')), SignatureState::other_key);
+}
+
+TEST_F(Verify, LayoutOfTheJsonDoesNotMatter) {
+  const auto again = nlohmann::ordered_json::parse(nlohmann::json(receipt_).dump(7));
+  EXPECT_EQ(check_signature(again, public_key_), SignatureState::valid);
+}
+
+TEST_F(Verify, AnotherImplementationAgrees) {
+  // OpenSSL's own program checks the signature over the canonical form that Python makes.
+  write_file(folder_ / "receipt.json", receipt_.dump());
+  run_python(folder_, R"(
+import json, subprocess
+receipt = json.load(open('receipt.json'))
+signature = bytes.fromhex(receipt.pop('signature')['value'])
+open('message', 'w').write(json.dumps(receipt, sort_keys=True, separators=(',', ':'), ensure_ascii=False))
+open('signature', 'wb').write(signature)
+subprocess.run(['openssl', 'pkeyutl', '-verify', '-pubin', '-inkey', 'key.pub', '-rawin', '-in', 'message',
+                '-sigfile', 'signature'], check=True, stdout=subprocess.DEVNULL)
+)");
+}
+
+TEST_F(Verify, AnotherModelMeansOrOriginalIsNoticed) {
+  VerifyInputs inputs = everything();
+  inputs.model = old_.get();
+  EXPECT_EQ(state_of(verify_receipt(receipt_, inputs), "the new model"), State::failed);
+  EXPECT_EQ(state_of(verify_receipt(receipt_, inputs), "the new head, computed anew"),
+            State::failed);
+  ForgetInputs other = original_;
+  other.means_files[0].sha256 = std::string(64, 'a');
+  inputs = everything();
+  inputs.original = &other;
+  EXPECT_EQ(state_of(verify_receipt(receipt_, inputs), "its means"), State::failed);
+  auto damaged = receipt_;
+  damaged.erase("output");
+  EXPECT_EQ(error_of([&] { (void)verify_receipt(damaged, everything()); }).code(),
+            ErrorCode::bad_input);
+}
+
+TEST_F(Verify, ALaterReceiptNamesTheEarlierOne) {
+  ForgetInputs next;
+  next.model = new_.get();
+  next.means = read_means(means_path(folder_ / "new.npz"));
+  const fs::path first = receipt_path(folder_ / "new.npz");
+  forget(next, folder_ / "newer.npz", first);
+  const auto newer = ModelFile::open(folder_ / "newer.npz");
+  const auto receipt = parse_receipt(read_text_file(receipt_path(folder_ / "newer.npz")), "");
+  VerifyInputs inputs;
+  inputs.model = newer.get();
+  inputs.previous = first;
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "earlier receipt"), State::passed);
+  inputs.previous = receipt_path(folder_ / "newer.npz");
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "earlier receipt"), State::failed);
+}
+
+TEST_F(Verify, KeysAreSecretAndChecked) {
+  EXPECT_EQ(fs::status(folder_ / "key").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(read_public_key(folder_ / "key.pub"), public_key_);
+  EXPECT_EQ(error_of([&] { (void)read_public_key(folder_ / "means.npz"); }).code(),
+            ErrorCode::bad_input);
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "key", false); }).code(), ErrorCode::usage);
+  auto receipt = receipt_;
+  EXPECT_EQ(error_of([&] { sign_receipt(receipt, folder_ / "key.pub"); }).code(),
+            ErrorCode::bad_input);
+}
+
+TEST(UnitsApart, CountsNeighbours) {
+  const auto apart = [](float a, float b) {
+    return *units_apart({DType::f32, {1}, std::as_bytes(std::span(&a, 1)), ""},
+                        {DType::f32, {1}, std::as_bytes(std::span(&b, 1)), ""});
+  };
+  EXPECT_EQ(apart(1, 1), 0U);
+  EXPECT_EQ(apart(0.F, -0.F), 0U);
+  EXPECT_EQ(apart(1, std::nextafter(1.F, 2.F)), 1U);
+  EXPECT_EQ(apart(1, std::nextafter(1.F, 0.F)), 1U);
+  EXPECT_EQ(apart(-1, std::nextafter(-1.F, 0.F)), 1U);
+  EXPECT_EQ(apart(std::nextafter(0.F, 1.F), std::nextafter(0.F, -1.F)), 2U);
+  const Tensor half{DType::f16, {1}, std::vector<std::byte>(2)};
+  const Tensor brain{DType::bf16, {1}, std::vector<std::byte>(2)};
+  EXPECT_FALSE(units_apart(half.view(""), brain.view("")));
+}
+
+}  // namespace
+}  // namespace oubli

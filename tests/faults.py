@@ -1,0 +1,231 @@
+"""faults.py OUBLI [CASE...]: what happens when things go wrong while the program works.
+
+After every fault: inputs intact, outputs whole or absent, a message, no temporaries after the next run,
+and the repeated command finishes with the bytes of an undisturbed run.
+"""
+import hashlib, json, os, pathlib, random, resource, shutil, signal, subprocess, sys, tempfile, time
+import numpy as np
+
+OUBLI = pathlib.Path(sys.argv[1]).resolve()
+random.seed(1)
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def snapshot(folder):
+    return {str(p.relative_to(folder)): digest(p) for p in sorted(folder.rglob('*')) if p.is_file()}
+
+
+def make_inputs(folder, classes=400, features=256, per_class=30):
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(classes, features)).astype('f4')
+    y = np.repeat(np.arange(classes), per_class)
+    f = (W[y] + rng.normal(size=(len(y), features))).astype('f4')
+    folder.mkdir()
+    np.savez(folder / 'head.npz', W=W, b=np.zeros(classes, 'f4'), other=rng.normal(size=100000))
+    np.save(folder / 'f.npy', f)
+    np.save(folder / 'y.npy', y)
+
+
+FORGET = 'forget in/head.npz --class 3 --class 7 --features in/f.npy --labels in/y.npy -o out/new.npz'.split()
+MEANS = 'means in/head.npz --features in/f.npy --labels in/y.npy -o out/means.npz'.split()
+
+
+def run(arguments, cwd, **options):
+    return subprocess.run([OUBLI, *arguments], cwd=cwd, capture_output=True, text=True, **options)
+
+
+class Place:
+    """A folder with inputs, and what an undisturbed run leaves."""
+
+    def __init__(self, arguments, prepare=make_inputs):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='oubli-faults-'))
+        self.arguments = arguments
+        prepare(self.folder / 'in')
+        self.inputs = snapshot(self.folder / 'in')
+        (self.folder / 'out').mkdir()
+        begin = time.monotonic()
+        done = run(arguments, self.folder)
+        self.seconds = time.monotonic() - begin
+        assert done.returncode == 0, done.stderr
+        self.outputs = snapshot(self.folder / 'out')
+        self.empty()
+
+    def empty(self):
+        shutil.rmtree(self.folder / 'out')
+        (self.folder / 'out').mkdir()
+
+    def check_after_fault(self):
+        assert snapshot(self.folder / 'in') == self.inputs, 'an input changed'
+        for name, found in snapshot(self.folder / 'out').items():
+            if '.oubli-tmp-' in name:
+                continue
+            assert self.outputs.get(name) == found, f'{name} is there but not whole'
+
+    def check_rerun(self):
+        done = run(self.arguments, self.folder)
+        if done.returncode == 2 and 'exists already' in done.stderr:  # it had finished after all
+            assert snapshot(self.folder / 'out') == self.outputs
+            return
+        assert done.returncode == 0, done.stderr
+        assert snapshot(self.folder / 'out') == self.outputs, 'the re-run gave other files'
+
+    def remove(self):
+        shutil.rmtree(self.folder)
+
+
+def kill_at_many_moments():
+    for arguments in (FORGET, MEANS):
+        place = Place(arguments)
+        killed = left = 0
+        for moment in range(24):
+            process = subprocess.Popen([OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            # Evenly spread, and dense near the end, where files are written.
+            part = moment / 12 if moment < 12 else 0.8 + 0.3 * random.random()
+            time.sleep(place.seconds * part)
+            process.send_signal(signal.SIGKILL)
+            killed += process.wait() == -signal.SIGKILL
+            left += any('.oubli-tmp-' in p.name for p in (place.folder / 'out').iterdir())
+            place.check_after_fault()
+            place.check_rerun()
+            place.empty()
+        print(f'{arguments[0]}: killed {killed} of 24 times, temporaries left {left} times and cleaned up')
+        assert killed > 8
+        place.remove()
+
+
+def out_of_disk():
+    """A tmpfs of 64 KiB in a mount namespace of our own."""
+    for arguments in (FORGET, MEANS):
+        place = Place(arguments)
+        script = ('mount -t tmpfs -o size=64k none out && "$@"; code=$?; ls -A out | wc -l; exit $code')
+        done = subprocess.run(['unshare', '-rm', 'sh', '-c', script, 'sh', OUBLI, *arguments], cwd=place.folder,
+                              capture_output=True, text=True)
+        if 'unshare' in done.stderr or 'mount:' in done.stderr:
+            print('disk full: no namespaces here, not tested')
+            return
+        assert done.returncode == 6, (done.returncode, done.stderr)
+        assert 'No space left' in done.stderr, done.stderr
+        assert done.stdout.strip() == '0', f'left behind: {done.stdout}'
+        place.check_after_fault()
+        place.check_rerun()
+        print(f'{arguments[0]}: disk full: exit 6, nothing left, re-run whole')
+        place.remove()
+
+
+def read_only_folder():
+    for arguments in (FORGET, MEANS):
+        place = Place(arguments)
+        script = 'mount -t tmpfs none out && mount -o remount,ro out && exec "$@"'
+        done = subprocess.run(['unshare', '-rm', 'sh', '-c', script, 'sh', OUBLI, *arguments], cwd=place.folder,
+                              capture_output=True, text=True)
+        if 'unshare' in done.stderr or 'mount:' in done.stderr:
+            print('read-only folder: no namespaces here, not tested')
+            return
+        assert done.returncode == 6 and 'Read-only' in done.stderr, (done.returncode, done.stderr)
+        place.check_after_fault()
+        place.check_rerun()
+        print(f'{arguments[0]}: read-only folder: exit 6')
+        place.remove()
+
+
+def out_of_memory():
+    for arguments in (FORGET, MEANS):
+        place = Place(arguments)
+        refused = 0
+        for megabytes in (40, 60, 80, 100, 120, 160, 200, 260, 400):
+            limit = megabytes << 20
+            done = run(arguments, place.folder,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            if done.returncode == 0:
+                assert snapshot(place.folder / 'out') == place.outputs
+                place.empty()
+                continue
+            # 127: the loader itself had no room; then nothing of ours ran.
+            assert done.returncode in (6, 127), (megabytes, done.returncode, done.stderr)
+            refused += done.returncode == 6
+            assert done.stderr.strip(), 'no message'
+            place.check_after_fault()
+            assert not any((place.folder / 'out').iterdir()), 'something was left'
+        assert refused > 0
+        place.check_rerun()
+        print(f'{arguments[0]}: out of memory at {refused} limits: exit 6, nothing left')
+        place.remove()
+
+
+def changed_while_read():
+    """The data grows, changes or shrinks under the program: it must notice, or have been done with it."""
+    for arguments in (FORGET, MEANS):
+        place = Place(arguments)
+        data = place.folder / 'in' / 'f.npy'
+        content = data.read_bytes()
+        noticed = 0
+        for moment in range(18):
+            process = subprocess.Popen([OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True)
+            time.sleep(place.seconds * (moment // 3) / 6)
+            with open(data, 'r+b') as f:
+                if moment % 3 == 0:
+                    f.seek(len(content) // 2)
+                    f.write(b'changed!' * 4)
+                elif moment % 3 == 1:
+                    f.seek(0, 2)
+                    f.write(b'more')
+                else:
+                    f.truncate(len(content) // 2)
+            _, message = process.communicate()
+            assert process.returncode in (0, 3), (process.returncode, message)
+            if process.returncode == 3:
+                noticed += 1
+                assert 'chang' in message or 'shrank' in message or 'promises' in message or 'nan' in message, message
+                assert not any(not p.name.startswith('.') for p in (place.folder / 'out').iterdir())
+            else:
+                # It had read everything before the change: then the result is that of the old data, or the
+                # change came first and the result is that of the new data; never a mixture.
+                found = snapshot(place.folder / 'out')
+                if found != place.outputs:
+                    place.empty()
+                    assert run(arguments, place.folder).returncode == 0
+                    assert snapshot(place.folder / 'out') == found, 'a mixture of old and new data'
+            data.write_bytes(content)
+            place.empty()
+        place.check_rerun()
+        assert noticed > 0
+        print(f'{arguments[0]}: data changed while read: noticed {noticed} of 18 times, never a mixture')
+        place.remove()
+
+
+def interrupted():
+    place = Place(FORGET)
+    process = subprocess.Popen([OUBLI, *FORGET], cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(place.seconds / 2)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    place.check_after_fault()
+    place.check_rerun()
+    place.remove()
+
+
+def permissions():
+    """Outputs follow the umask, keys are 0600 whatever it is."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix='oubli-faults-'))
+    make_inputs(folder / 'in', 10, 12, 20)
+    (folder / 'out').mkdir()
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+        assert run([*FORGET, '--force'], folder, preexec_fn=lambda: os.umask(umask)).returncode == 0
+        for name in ('new.npz', 'new.npz.receipt.json', 'new.npz.means.npz'):
+            assert (folder / 'out' / name).stat().st_mode & 0o777 == mode, name
+        assert run(['keygen', '-o', 'out/key', '--force'], folder, preexec_fn=lambda: os.umask(umask)).returncode == 0
+        assert (folder / 'out/key').stat().st_mode & 0o777 == 0o600
+        assert (folder / 'out/key.pub').stat().st_mode & 0o777 == mode
+    shutil.rmtree(folder)
+    print('permissions: outputs follow the umask, keys are 0600')
+
+
+CASES = dict(kill=kill_at_many_moments, disk=out_of_disk, readonly=read_only_folder, memory=out_of_memory,
+             changed=changed_while_read, interrupted=interrupted, permissions=permissions)
+for name in sys.argv[2:] or CASES:
+    CASES[name]()

@@ -1,0 +1,82 @@
+"""make_seeds.py FOLDER: small valid files for each fuzz target to start from (ONNX has its own)."""
+import gzip, io, json, pathlib, struct, sys, zlib
+import numpy as np
+
+root = pathlib.Path(sys.argv[1])
+
+
+def save(target, name, data):
+    folder = root / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def npy(array, **options):
+    out = io.BytesIO()
+    np.lib.format.write_array(out, array, **options)
+    return out.getvalue()
+
+
+def npz(write, **arrays):
+    out = io.BytesIO()
+    write(out, **arrays)
+    return out.getvalue()
+
+
+W, b = np.arange(6, dtype='f4').reshape(3, 2), np.ones(3, 'f4')
+save('npy', 'f4', npy(W))
+save('npy', 'fortran', npy(np.asfortranarray(W.astype('f8'))))
+save('npy', 'v2', npy(np.arange(3), version=(2, 0)))
+save('npz', 'stored', npz(np.savez, W=W, b=b))
+save('npz', 'deflated', npz(np.savez_compressed, W=W, b=b))
+about = json.dumps(dict(format='oubli-means', version=1, space='features', head_sha256='', class_names=['a', 'b', 'c']))
+import zipfile
+means = io.BytesIO()
+with zipfile.ZipFile(means, 'w') as z:
+    z.writestr('about.json', about)
+    for name, array in dict(means=W.astype('f8'), counts=np.ones(3, 'u8'), scatter=np.ones(3)).items():
+        z.writestr(name + '.npy', npy(array))
+save('npz', 'means', means.getvalue())
+
+header = json.dumps({'__metadata__': {'format': 'pt'},
+                     'fc.weight': {'dtype': 'F32', 'shape': [3, 2], 'data_offsets': [0, 24]},
+                     'fc.bias': {'dtype': 'F32', 'shape': [3], 'data_offsets': [24, 36]}}).encode()
+save('safetensors', 'head', struct.pack('<Q', len(header)) + header + W.tobytes() + b.tobytes())
+
+
+images = struct.pack('>IIII', 0x803, 2, 2, 2) + bytes(range(8))
+labels = struct.pack('>II', 0x801, 2) + bytes([0, 1])
+save('idx', 'plain', bytes([0]) + struct.pack('<H', len(images)) + images + labels)
+zipped = [gzip.compress(part, mtime=0) for part in (images, labels)]
+save('idx', 'gz', bytes([1]) + struct.pack('<H', len(zipped[0])) + zipped[0] + zipped[1])
+save('cifar', 'two', b''.join(bytes([j]) + bytes(3072) for j in (0, 9)))
+save('pgm', 'p5', b'P5\n# made\n2 3 255\n' + bytes(6))
+
+
+def png(width, height, kind, rows):
+    def chunk(name, data):
+        return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, kind, 0, 0, 0)) +
+            chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+
+
+save('image', 'grey.png', png(2, 2, 0, b'\0\1\2\0\3\4'))
+save('image', 'colour.png', png(2, 1, 2, b'\0' + bytes(6)))
+save('image', 'p6', b'P6 2 1 255\n' + bytes(6))
+save('image', 'bmp', b'BM' + struct.pack('<IHHIIiiHHIIiiII', 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + bytes(4))
+# The smallest baseline JPEG: 1 x 1, grey, one Huffman table pair.
+save('image', 'jpeg', bytes.fromhex(
+    'ffd8ffdb004300' + '01' * 64 + 'ffc0000b080001000101011100ffc40014000100000000000000000000000000000009'
+    'ffc40014100100000000000000000000000000000000ffda0008010100003f0054ffd9'))
+
+save('config', 'network', json.dumps({'format': 'oubli-network', 'version': 1, 'input': [1, 4, 4],
+     'layers': [{'kind': 'dense', 'units': 3, 'activation': 'relu'}], 'classes': 3}).encode())
+save('config', 'run', json.dumps({'format': 'oubli-run', 'version': 1, 'config': {'preset': 'mnist', 'models': 2,
+     'seed': 0}}).encode())
+save('config', 'names', b'cat\ndog\n')
+file = {'role': 'model', 'name': 'x', 'bytes': 1, 'sha256': '0' * 64}
+save('receipt', 'small', json.dumps({'format': 'oubli-receipt', 'version': 1,
+     'program': {'version': '', 'compiler': '', 'architecture': ''}, 'input': {'files': [file]},
+     'output': {'files': [file]}, 'previous_receipt_sha256': None,
+     'request': {'forget': [0], 'method': 'naive', 'solver': 'auto', 'seed': 0}, 'calibration': None,
+     'signature': {'algorithm': 'Ed25519', 'public_key': '0' * 64, 'value': '0' * 128}}).encode())

@@ -1,0 +1,10 @@
+#include "oubli/array/npy.h"
+
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  oubli::fuzz::may_refuse([&] {
+    oubli::fuzz::touch(oubli::parse_npy(std::as_bytes(std::span(data, size)), "fuzz").view);
+  });
+  return 0;
+}

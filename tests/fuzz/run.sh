@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# tests/fuzz/run.sh [--seconds S | --runs N] [TARGET...]: runs the fuzz targets one after another (all of
+# them unless named), each for S seconds (default 6) or N executions, from the files in tests/fuzz/TARGET. Builds
+# them first (preset fuzz: clang, libFuzzer, address and undefined sanitizers). Prints one line per
+# target and fails at the first find, whose input is kept in build/fuzz/finds.
+# A single allocation may take 160 MiB: the parsers' limits are 64 MiB + 16 times the input.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+all=(npy npz safetensors onnx idx cifar pgm image config receipt)
+budget=(-max_total_time=6)
+targets=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --seconds) budget=("-max_total_time=$2"); shift 2 ;;
+    --runs) budget=("-runs=$2"); shift 2 ;;
+    -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+    *) targets+=("$1"); shift ;;
+  esac
+done
+[ "${#targets[@]}" -gt 0 ] || targets=("${all[@]}")
+command -v clang++ >/dev/null || { echo "run.sh: clang++ is not installed (tools/install-packages check)"; exit 77; }
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}" >build/fuzz/build.log 2>&1 ||
+  { tail -40 build/fuzz/build.log; exit 1; }
+work=build/fuzz
+mkdir -p "$work/finds"
+printf '%-12s %12s %9s %8s %10s %9s\n' target executions "per s" edges "corpus" "peak MiB"
+for target in "${targets[@]}"; do
+  corpus="$work/corpus/$target"
+  mkdir -p "$corpus"
+  dictionary=()
+  for name in "$target" json; do
+    [ -f "tests/fuzz/$name.dict" ] || continue
+    { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ]; } &&
+      dictionary=("-dict=tests/fuzz/$name.dict")
+  done
+  log="$work/$target.log"
+  if ! "$work/${target}_fuzz" "${budget[@]}" "${dictionary[@]}" -seed=1 -max_len=16384 -timeout=20 \
+      -malloc_limit_mb=160 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="$work/finds/$target-" "$corpus" "tests/fuzz/$target" >"$log" 2>&1; then
+    tail -60 "$log"
+    echo "$target: a find; its input is in $work/finds"
+    exit 1
+  fi
+  awk -v target="$target" '
+    /stat::number_of_executed_units/ {runs = $2}
+    /stat::average_exec_per_sec/ {rate = $2}
+    /stat::peak_rss_mb/ {peak = $2}
+    / cov: / {for (i = 1; i < NF; ++i) {if ($i == "cov:") edges = $(i + 1); if ($i == "corp:") corpus = $(i + 1)}}
+    END {printf "%-12s %12s %9s %8s %10s %9s\n", target, runs, rate, edges, corpus, peak}' "$log"
+done

@@ -123,7 +123,9 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
     fail(ErrorCode::usage, "method {} needs class means: give data or a means file",
          name_of(target.method));
   const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
-  FiltrationPlan result{filtration.head_filter(head, target), filtration.report(), {},
+  FiltrationPlan result{filtration.head_filter(head, target),
+                        filtration.report(),
+                        {},
                         filtration.logit_filter(target)};
   if (target.method != Method::normalization && head.classes() > head.features() + 1)
     result.warnings.push_back(

@@ -39,20 +39,18 @@ struct Attempt {
 };
 
 // Standard deviation of g_c within classes: how much g_c wobbles around the 0 and 1 it should be.
-void add_gain(Attempt& attempt, const Calibration& calibration) {
-  const Matrix<double>& u = attempt.g.u;
-  const bool same_space = attempt.space == calibration.space;
-  attempt.gain_measured = same_space && calibration.sample.rows() > 0;
+// A function of logits is, through the head, one of features, so the data may be of either kind.
+void add_gain(Attempt& attempt, const HeadView* head, const Calibration& calibration) {
+  const Matrix<double> u =
+      attempt.space == calibration.space ? attempt.g.u : combine_rows(*head, attempt.g.u);
+  attempt.gain_measured = calibration.sample.rows() > 0;
   attempt.gain.assign(u.rows(), std::nan(""));
   if (attempt.gain_measured) {
-    const Matrix<double> of_means = [&] {  // u_c . m_j
-      Matrix<double> products(u.rows(), attempt.means->shape[0]);
-      for_each_row_block(*attempt.means, [&](std::size_t first, MatrixView<const double> block) {
-        eigen(products.view()).middleCols(eigen_index(first), eigen_index(block.rows())) =
-            eigen(u.view()) * eigen(block).transpose();
-      });
-      return products;
-    }();
+    Matrix<double> of_means(u.rows(), calibration.means.shape[0]);  // u_c . m_j
+    for_each_row_block(calibration.means, [&](std::size_t first, MatrixView<const double> block) {
+      eigen(of_means.view()).middleCols(eigen_index(first), eigen_index(block.rows())) =
+          eigen(u.view()) * eigen(block).transpose();
+    });
     for (std::size_t c = 0; c < u.rows(); ++c) {
       double sum = 0;
       for (std::size_t n = 0; n < calibration.sample.rows(); ++n) {
@@ -63,7 +61,7 @@ void add_gain(Attempt& attempt, const Calibration& calibration) {
       }
       attempt.gain[c] = std::sqrt(sum / static_cast<double>(calibration.sample.rows()));
     }
-  } else if (same_space && std::isfinite(calibration.within_variance)) {
+  } else if (std::isfinite(calibration.within_variance)) {
     for (std::size_t c = 0; c < u.rows(); ++c)
       attempt.gain[c] =
           eigen(u.view()).row(eigen_index(c)).norm() * std::sqrt(calibration.within_variance);
@@ -144,7 +142,7 @@ struct Problem {
         result.g = solve_ridge(means, forget, calibration->within_variance);
         break;
     }
-    add_gain(result, *calibration);
+    add_gain(result, head, *calibration);
     return result;
   }
 

@@ -150,14 +150,15 @@ void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions
 
 }  // namespace
 
-std::optional<double> AuditResult::worst_advantage() const {
-  std::optional<double> worst;
+std::optional<AuditResult::Worst> AuditResult::worst() const {
+  std::optional<Worst> worst;
   for (const ClassLeaks& of_class : leaks.classes) {
     if (!of_class.forgotten) continue;
     for (const ObserverLeak& leak : of_class.observers)
       for (const AttackFigure& attack : leak.attacks)
-        if (attack.advantage.value && (!worst || *attack.advantage.value > *worst))
-          worst = attack.advantage.value;
+        if (attack.advantage.value &&
+            (!worst || *attack.advantage.value > *worst->attack.advantage.value))
+          worst = {of_class.label, leak.observer, attack};
   }
   return worst;
 }

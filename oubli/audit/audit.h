@@ -68,9 +68,14 @@ struct AuditResult {
   std::vector<Misclassification> misclassification;
   std::vector<ProbeFigures> probes;
 
-  // The largest advantage on the forgotten classes over all observers and attacks; empty if none
-  // could be computed.
-  [[nodiscard]] std::optional<double> worst_advantage() const;
+  // The attack with the largest advantage on a forgotten class, over all observers; empty if no
+  // advantage was computed.
+  struct Worst {
+    std::uint32_t label = 0;
+    Observer observer = Observer::logits;
+    AttackFigure attack;
+  };
+  [[nodiscard]] std::optional<Worst> worst() const;
 };
 
 // Checks everything first: Error{bad_input} names the population and says what is wrong with it.

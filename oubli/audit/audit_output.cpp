@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/audit/audit.h"
+#include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
 #include "oubli/data/image_set.h"
 
@@ -18,12 +19,6 @@ std::string cell(const Figure& figure) {
 std::string cell(const std::optional<MeanStd>& figure, double scale = 1) {
   if (!figure) return "n/a";
   return fmt::format("{:.4f} ± {:.4f}", figure->mean * scale, figure->std * scale);
-}
-
-std::string class_name(const AuditResult& result, std::size_t label) {
-  return label < result.class_names.size()
-             ? fmt::format("{} ({})", result.class_names[label], label)
-             : fmt::format("{}", label);
 }
 
 std::string quoted(const std::string& text) {
@@ -46,7 +41,6 @@ const ObserverLeak* find(const std::vector<ObserverLeak>* leaks, Observer observ
 // The rows of one group of classes: observer, attack, advantage, floor; then the KS figures.
 void add_leaks(TextTable& table, const std::string& group, const std::vector<ObserverLeak>& leaks,
                const std::vector<ObserverLeak>* floors) {
-  table.add_rule();
   for (const ObserverLeak& leak : leaks) {
     const ObserverLeak* floor = find(floors, leak.observer);
     const auto add = [&](std::string what, const Figure& value, const Figure* of_floor) {
@@ -144,12 +138,15 @@ std::string to_text(const AuditResult& result) {
   TextTable leaks({{"classes"}, {"observer"}, {"figure"}, {"leak", right}, {"floor", right}});
   add_leaks(leaks, "forgotten", result.leaks.forgotten,
             result.floor ? &result.floor->forgotten : nullptr);
-  if (!result.leaks.retained.empty())
+  if (!result.leaks.retained.empty()) {
+    leaks.add_rule();
     add_leaks(leaks, "retained (mean)", result.leaks.retained,
               result.floor ? &result.floor->retained : nullptr);
+  }
 
   std::vector<std::string> forgotten;
-  for (const std::uint32_t label : result.forgotten) forgotten.push_back(class_name(result, label));
+  for (const std::uint32_t label : result.forgotten)
+    forgotten.push_back(class_label(label, result.class_names));
   std::string text = fmt::format(
       "Forgotten: {}. {} seen and {} unseen models, {} samples, {} classes.\n"
       "Attacks: advantage 2 (accuracy - 1/2) on models they have not seen, 0 none, 1 certain; in\n"
@@ -175,14 +172,16 @@ std::string to_text(const AuditResult& result) {
     for (const Misclassification& others : result.misclassification)
       if (others.label == bars.label && others.population == "unseen")
         for (std::size_t j = 0; j < bars.shares.size(); ++j)
-          goes.add_row({class_name(result, bars.label), class_name(result, retained[j]),
-                        cell(bars.shares[j]), cell(others.shares[j])});
+          goes.add_row({class_label(bars.label, result.class_names),
+                        class_label(retained[j], result.class_names), cell(bars.shares[j]),
+                        cell(others.shares[j])});
   }
   text += "\nWhere the forgotten class goes (share of its samples):\n";
   text += goes.text();
   for (const ProbeFigures& probe : result.probes)
     if (!probe.sentence.empty())
-      text += fmt::format("\nClass {}: {}\n", class_name(result, probe.label), probe.sentence);
+      text += fmt::format("\nClass {}: {}\n", class_label(probe.label, result.class_names),
+                          probe.sentence);
   if (const std::string reasons = notes(result); !reasons.empty()) {
     text += '\n';
     text += reasons;

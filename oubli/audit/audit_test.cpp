@@ -122,7 +122,11 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   EXPECT_TRUE(label.attacks[0].advantage.value.has_value());
   EXPECT_FALSE(result.leaks.forgotten[1].ks_ones.value.has_value());
   EXPECT_TRUE(result.leaks.forgotten[0].ks_ones.value.has_value());
-  EXPECT_TRUE(result.worst_advantage().has_value());
+  ASSERT_TRUE(result.worst().has_value());
+  EXPECT_EQ(result.worst()->label, 1U);
+  for (const ObserverLeak& leak : result.leaks.forgotten)
+    for (const AttackFigure& attack : leak.attacks)
+      EXPECT_LE(*attack.advantage.value, *result.worst()->attack.advantage.value);
 
   const nlohmann::json json = result;
   EXPECT_EQ(json["format"], "oubli-audit");
@@ -211,7 +215,7 @@ TEST(Audit, CountsFlipsAndDestinations) {
   ASSERT_EQ(result.misclassification.size(), 2U);
   EXPECT_DOUBLE_EQ(result.misclassification[0].shares[0].mean, 0.5);
   EXPECT_DOUBLE_EQ(result.misclassification[1].shares[0].mean, 1);
-  EXPECT_THAT(to_text(result), HasSubstr("c (2)"));
+  EXPECT_THAT(to_text(result), HasSubstr("2 (c)"));
 }
 
 TEST(Audit, ProbesFeatures) {

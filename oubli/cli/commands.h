@@ -8,6 +8,7 @@ namespace oubli::cli {
 
 // One function per subcommand, each in the file of its name. It adds the subcommand with its
 // options, a help text and at least one example; the callback does the work and throws Error.
+void add_audit(CLI::App& app);
 void add_forget(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_invert(CLI::App& app);

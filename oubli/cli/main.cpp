@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
     oubli::cli::add_forget(app);
     oubli::cli::add_keygen(app);
     oubli::cli::add_verify(app);
+    oubli::cli::add_audit(app);
     oubli::cli::add_invert(app);
     oubli::cli::add_predict(app);
     oubli::cli::add_report(app);

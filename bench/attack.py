@@ -1,0 +1,139 @@
+"""bench/run attack: the attack models and the KS distance against scikit-learn and SciPy.
+
+137,200 training and 58,800 test points of 9 features, drawn like the logits of one class from 100 + 100
+networks of 980 images; KS over 1000 directions, 98,000 against 98,000 points. Both sides run on one core with
+one thread; seconds are processor time, so that other work on the machine weighs on neither.
+`--threads` compares two threads with one (wall clock: the machine must be idle); `--growth` times 10^4 to
+10^6 points and fits the exponent; `--only NAME` runs one case.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--threads", action="store_true")
+parser.add_argument("--growth", action="store_true")
+parser.add_argument("--only", default="")
+arguments = parser.parse_args()
+OURS = os.path.join(os.environ["OUBLI_BUILD"], "attack_bench")
+
+
+def ours(*words, repeat=3):
+    runs = [json.loads(subprocess.run([OURS, *map(str, words)], check=True, capture_output=True).stdout)
+            for _ in range(repeat)]
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def growth():
+    sizes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
+    for name in ("nearest-neighbours", "forest", "strong-forest", "adaboost", "logistic", "ks"):
+        if arguments.only not in ("", name):
+            continue
+        seconds = [ours("grow", name, n, repeat=1)["cpu"] for n in sizes]
+        x, y = [math.log(n) for n in sizes], [math.log(max(s, 1e-4)) for s in seconds]
+        slope = (sum((a - statistics.mean(x)) * (b - statistics.mean(y)) for a, b in zip(x, y))
+                 / sum((a - statistics.mean(x)) ** 2 for a in x))
+        print(f"{name}: " + ", ".join(f"{n} points {s:.3f} s" for n, s in zip(sizes, seconds))
+              + f"; exponent {slope:.2f}", flush=True)
+
+
+def threads(folder):
+    cases = {name: ("attack", folder, name) for name in
+             ("nearest-neighbours", "forest", "strong-forest", "adaboost")}
+    cases["ks"] = ("ks", folder)
+    cases["audit"] = ("audit",)
+    for name, words in cases.items():
+        if arguments.only not in ("", name):
+            continue
+        one, two = (ours(*words, workers)["wall"] for workers in (1, 2))
+        print(f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x, target 1.8x "
+              f"{'met' if one / two >= 1.8 else 'MISSED'}", flush=True)
+
+
+def make_data(folder):
+    def population(shift, seed):
+        images, rng, d = np.random.default_rng(1), np.random.default_rng(seed), 9
+        # Images differ in what they show (three dimensions) and in how clearly (a factor).
+        base = images.normal(size=(980, 3)) @ images.normal(size=(3, d)) * 2 + images.normal(size=(980, d))
+        base = base * (0.5 + images.random((980, 1))) + 3 * images.normal(size=d)
+        models = []
+        for _ in range(100):
+            mixing = np.eye(d) + 0.15 * rng.normal(size=(d, d))
+            models.append(base @ mixing + rng.normal(size=d) + shift + 0.7 * rng.normal(size=(980, d)))
+        return np.stack(models).astype(np.float32)
+
+    shift = 0.5 * np.random.default_rng(3).normal(size=9) + 0.3
+    seen, unseen = population(shift, 11), population(0, 12)
+    for name, models in (("train", slice(0, 70)), ("test", slice(70, 100))):
+        x = np.concatenate([seen[models].reshape(-1, 9), unseen[models].reshape(-1, 9)])
+        np.save(os.path.join(folder, f"x_{name}.npy"), x)
+        np.save(os.path.join(folder, f"y_{name}.npy"), np.repeat([1, 0], len(x) // 2).astype(np.uint8))
+    np.save(os.path.join(folder, "seen.npy"), seen.reshape(-1, 9))
+    np.save(os.path.join(folder, "unseen.npy"), unseen.reshape(-1, 9))
+    directions = np.random.default_rng(4).normal(size=(1000, 9))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    np.save(os.path.join(folder, "directions.npy"), directions.astype(np.float32))
+
+
+def line(case, ours_s, peer_s, target, note):
+    ratio = peer_s / ours_s
+    print(f"{case}: ours {ours_s:.3f} s, peer {peer_s:.2f} s, ratio {ratio:.1f}x, target {target}x "
+          f"{'met' if ratio >= target else 'MISSED'}; {note}", flush=True)
+
+
+def against_peers(folder):
+    load = lambda name: np.load(os.path.join(folder, name + ".npy"))
+    x, y, x_test, y_test = (load(n) for n in ("x_train", "y_train", "x_test", "y_test"))
+    cases = (("nearest-neighbours", lambda: KNeighborsClassifier(5), 10),
+             ("forest", lambda: RandomForestClassifier(10, max_depth=5, random_state=0), 8),
+             ("adaboost", lambda: AdaBoostClassifier(n_estimators=50, random_state=0), 50),
+             ("logistic", lambda: LogisticRegression(), 1),
+             ("strong-forest", lambda: RandomForestClassifier(100, random_state=0), 15))
+    for name, make, target in cases:
+        if arguments.only not in ("", name):
+            continue
+        mine = ours("attack", folder, name, 1)["cpu"]
+        answers = load(name)
+        begin = time.process_time()
+        theirs = make().fit(x, y).predict(x_test)
+        peer = time.process_time() - begin
+        line(name, mine, peer, target,
+             f"accuracy {np.mean(answers == y_test):.4f} and {np.mean(theirs == y_test):.4f}, "
+             f"{np.sum(answers != theirs)} of {len(theirs)} answers differ")
+    if arguments.only not in ("", "ks"):
+        return
+    mine = ours("ks", folder, 1)
+    seen, unseen, directions = load("seen"), load("unseen"), load("directions")
+    begin = time.process_time()
+    distances = [ks_2samp(seen @ phi, unseen @ phi, mode="asymp").statistic for phi in directions]
+    peer = time.process_time() - begin
+    line("ks", mine["cpu"], peer, 20, f"means {mine['mean']:.6f} and {np.mean(distances):.6f}")
+
+
+if arguments.growth:
+    growth()
+    raise SystemExit
+if not arguments.threads:
+    os.sched_setaffinity(0, {0})
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = "1"
+import numpy as np  # noqa: E402  (the thread count must be set first)
+import sklearn  # noqa: E402
+import scipy  # noqa: E402
+from scipy.stats import ks_2samp  # noqa: E402
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
+
+with tempfile.TemporaryDirectory() as temporary:
+    make_data(temporary)
+    if arguments.threads:
+        threads(temporary)
+    else:
+        print(f"scikit-learn {sklearn.__version__}, SciPy {scipy.__version__}; one core, processor time")
+        against_peers(temporary)

@@ -1,0 +1,238 @@
+#include "oubli/audit/audit.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oubli/array/array_file.h"
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+#include "oubli/base/interrupt.h"
+#include "oubli/base/names.h"
+#include "oubli/base/progress.h"
+#include "oubli/base/workers.h"
+#include "oubli/cli/commands.h"
+
+namespace oubli::cli {
+namespace {
+
+using Files = std::vector<std::string>;
+
+struct Options {
+  Files seen, unseen, unseen2, before, features, unseen_features;
+  std::string labels, class_names;
+  std::vector<std::string> classes, attacks, observers;
+  std::optional<double> fail_above;
+  std::filesystem::path csv;
+  bool json = false, force = false, forgotten_only = false;
+  AuditOptions audit;
+};
+
+// The arrays that populations read from: mapped files, kept open until the audit is done.
+class Arrays {
+ public:
+  // One file of models x samples x columns, or one of samples x columns per model.
+  Population population(const std::string& option, const Files& files) {
+    std::vector<TensorView> views;
+    for (const std::string& file : files) {
+      loaded_.push_back(load_array(file));
+      views.push_back(loaded_.back().view);
+    }
+    if (views.size() == 1) return population_of(views.front());
+    return population_of(std::move(views), option);
+  }
+  std::optional<Population> optional(const std::string& option, const Files& files) {
+    if (files.empty()) return std::nullopt;
+    return population(option, files);
+  }
+  std::vector<std::uint32_t> labels(const std::string& file, std::size_t classes) {
+    loaded_.push_back(load_array(file));
+    return to_labels(loaded_.back().view, classes);
+  }
+  void check_unchanged() const {
+    for (const LoadedTensor& tensor : loaded_)
+      if (tensor.file) tensor.file->check_unchanged();
+  }
+
+ private:
+  std::vector<LoadedTensor> loaded_;
+};
+
+// No file twice, under whatever name: two populations that share a model cannot be told apart.
+void check_files(const Options& options) {
+  struct Named {
+    std::string option, file;
+  };
+  std::vector<Named> all;
+  const auto add = [&](const std::string& option, const Files& files) {
+    for (const std::string& file : files) {
+      for (const Named& other : all) {
+        std::error_code ignored;
+        if (other.file == file || std::filesystem::equivalent(other.file, file, ignored))
+          fail(ErrorCode::usage, "{} {} and {} {} are the same file: populations must be different",
+               other.option, other.file, option, file);
+      }
+      all.push_back({option, file});
+    }
+  };
+  add("--seen", options.seen);
+  add("--unseen", options.unseen);
+  add("--unseen2", options.unseen2);
+}
+
+std::vector<std::uint32_t> forgotten_classes(const Options& options,
+                                             const std::vector<std::string>& names,
+                                             std::size_t classes) {
+  std::set<std::uint32_t> forgotten;
+  for (const std::string& word : options.classes)
+    if (!forgotten.insert(static_cast<std::uint32_t>(class_named(word, names, classes))).second)
+      fail(ErrorCode::usage, "--class {}: named twice", word);
+  return {forgotten.begin(), forgotten.end()};
+}
+
+// After everything was printed: the gate.
+void check_gate(const AuditResult& result, double limit) {
+  const auto worst = result.worst();
+  if (!worst) fail(ErrorCode::self_check, "--fail-above {}: no advantage was computed", limit);
+  if (!(*worst->attack.advantage.value <= limit))
+    fail(ErrorCode::self_check,
+         "--fail-above {}: {} ({}) tells seen from unseen models by class {} with advantage {:.4f}",
+         limit, name_of(worst->attack.attack), name_of(worst->observer),
+         class_label(worst->label, result.class_names), *worst->attack.advantage.value);
+}
+
+void run(Options& options) {
+  if (!options.csv.empty() && !options.force && std::filesystem::exists(options.csv))
+    fail(ErrorCode::usage, "{}: exists; give --force to replace it", options.csv.string());
+  check_files(options);
+  AuditOptions& chosen = options.audit;
+  if (!options.attacks.empty()) chosen.attacks.clear();
+  for (const std::string& name : options.attacks) chosen.attacks.push_back(attack_of(name));
+  if (!options.observers.empty()) chosen.observers.clear();
+  for (const std::string& name : options.observers) chosen.observers.push_back(observer_of(name));
+  chosen.retained = !options.forgotten_only;
+
+  Arrays arrays;
+  AuditInput input{.seen = arrays.population("--seen", options.seen),
+                   .unseen = arrays.population("--unseen", options.unseen),
+                   .unseen2 = arrays.optional("--unseen2", options.unseen2),
+                   .before = arrays.optional("--before", options.before),
+                   .seen_features = arrays.optional("--features", options.features),
+                   .unseen_features = arrays.optional("--unseen-features", options.unseen_features),
+                   .samples = {},
+                   .class_names = {}};
+  const std::size_t classes = input.seen.columns + options.classes.size();
+  if (!options.class_names.empty())
+    input.class_names =
+        parse_class_names(read_text_file(options.class_names), classes, options.class_names);
+  const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
+  input.samples = {.labels = labels,
+                   .classes = classes,
+                   .forgotten = forgotten_classes(options, input.class_names, classes)};
+
+  chosen.stop = stop_on_interrupt();
+  const std::size_t audited = chosen.retained ? classes : input.samples.forgotten.size();
+  AuditResult result;
+  {
+    Progress progress("audit", audited * (input.unseen2 ? 2 : 1));
+    chosen.on_class = [&] { progress.step(); };
+    result = audit(input, chosen);
+  }
+  arrays.check_unchanged();
+  if (!options.csv.empty()) write_file(options.csv, to_csv(result), options.force);
+  if (options.json)
+    fmt::print("{}\n", nlohmann::json(result).dump(2));
+  else
+    fmt::print("{}", to_text(result));
+  if (options.fail_above) check_gate(result, *options.fail_above);
+}
+
+void add_inputs(CLI::App& command, Options& options) {
+  const auto files = [&](const char* name, Files& where, const char* help) {
+    return command.add_option(name, where, help)->type_name("FILE");
+  };
+  files("--seen", options.seen,
+        "Logits of models trained on everything, then unlearned: one .npy of models x samples x "
+        "retained classes, or one of samples x retained classes per model")
+      ->required();
+  files("--unseen", options.unseen, "The same of models trained without the forgotten classes")
+      ->required();
+  files("--unseen2", options.unseen2, "More such models: what telling retrained ones apart gives");
+  files("--before", options.before,
+        "Logits of the seen models before unlearning, a column for every class: for label flips");
+  files("--features", options.features, "Features of the seen models, for a linear probe");
+  files("--unseen-features", options.unseen_features, "Features of the unseen models");
+  command.add_option("--labels", options.labels, "True classes of the samples, original numbering")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--class", options.classes, "A forgotten class, by index or name; repeatable")
+      ->required()
+      ->take_all();
+  command.add_option("--class-names", options.class_names,
+                     "Text file with one class name per line");
+}
+
+void add_choices(CLI::App& command, Options& options) {
+  AuditOptions& audit = options.audit;
+  command
+      .add_option("--attack", options.attacks,
+                  "nearest-neighbours, forest, adaboost, logistic, strong-forest (default: all but "
+                  "the last)")
+      ->delimiter(',');
+  command
+      .add_option("--observer", options.observers, "logits, probabilities, label (default: all)")
+      ->delimiter(',');
+  command.add_option("--images", audit.images_forgotten,
+                     "Images per model of a forgotten class that attacks see (default: all; the "
+                     "paper: 150)");
+  command.add_option("--images-retained", audit.images_retained,
+                     "The same for a retained class (the paper: 150, and 100 for MNIST)");
+  command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
+  command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
+      ->check(CLI::Range(0.05, 0.95))
+      ->capture_default_str();
+  command.add_option("--directions", audit.directions, "Random directions of the KS distance")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--bootstrap", audit.bootstrap, "Resamples for the intervals")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--seed", audit.seed, "Seed")->capture_default_str();
+  audit.workers = available_cores();
+  command.add_option("--jobs", audit.workers, "Threads (the result does not depend on it)")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_audit(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
+  add_inputs(*command, *options);
+  add_choices(*command, *options);
+  command->add_option("--fail-above", options->fail_above,
+                      "Exit with code 5 if an advantage on a forgotten class is above this");
+  command->add_option("--csv", options->csv, "Also write all figures per class to this file");
+  command->add_flag("--force", options->force, "Replace the --csv file if it exists");
+  command->add_flag("--json", options->json, "Print JSON instead of tables");
+  command->footer(
+      "Logits may come from anywhere: docs/from-pytorch.md and docs/from-keras.md export them.\n"
+      "Examples:\n"
+      "  oubli audit --seen seen.npy --unseen unseen.npy --labels y.npy --class 3\n"
+      "  oubli audit --seen seen/*.npy --unseen unseen/*.npy --unseen2 more/*.npy --labels y.npy "
+      "\\\n"
+      "      --class alice --class-names names.txt --before before.npy --csv audit.csv\n"
+      "  oubli audit --seen seen.npy --unseen unseen.npy --labels y.npy --class 3 --forgotten-only "
+      "\\\n"
+      "      --observer probabilities,label --fail-above 0.1 --json > audit.json");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace oubli::cli

@@ -150,8 +150,12 @@ class ClassAudit {
     RandomStream random(options_.seed,
                         task_id("attack", {label_, static_cast<std::uint64_t>(observer),
                                            static_cast<std::uint64_t>(attack)}));
+    // Attacks run side by side; where there are fewer of them than workers, each uses several.
+    const auto side_by_side =
+        static_cast<unsigned>(options_.attacks.size() * options_.observers.size());
     const std::vector<std::uint8_t> answers =
-        run_attack(attack, data.train, data.labels, data.test, random);
+        run_attack(attack, data.train, data.labels, data.test, random,
+                   std::max(1U, options_.workers / side_by_side));
     Shares shares;
     std::size_t row = 0;
     for (std::size_t side = 0; side < 2; ++side) {

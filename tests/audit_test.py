@@ -1,0 +1,93 @@
+"""oubli audit from files to exit codes: audit_test.py OUBLI. Needs NumPy; exit 77 (skipped) without."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    sys.exit(77)
+
+program = os.path.abspath(sys.argv[1])
+MODELS, SAMPLES, CLASSES, FORGOTTEN = 8, 120, 4, 2
+y = np.arange(SAMPLES) % CLASSES
+
+
+def population(seed, shift=0.0, columns=CLASSES - 1, models=MODELS):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(models, SAMPLES, columns)).astype(np.float32)
+    logits[:, y == FORGOTTEN] += np.float32(shift)
+    return logits
+
+
+def audit(*words, code=0, say=""):
+    run = subprocess.run([program, "audit", "--quiet", *words], capture_output=True, text=True, check=False)
+    assert run.returncode == code and say in run.stderr, (words, run.returncode, run.stderr)
+    return run.stdout
+
+
+def save(name, array):
+    np.save(name, array)
+    return name
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    save("seen.npy", population(1, 3))
+    save("unseen.npy", population(2))
+    save("unseen2.npy", population(3))
+    save("y.npy", y)
+    with open("names.txt", "w", encoding="utf-8") as file:
+        file.write("ant\nbee\ncat\ndog\n")
+    base = ["--seen", "seen.npy", "--unseen", "unseen.npy", "--labels", "y.npy", "--directions", "20"]
+
+    # Everything, by name and by number, from one file and from one per model.
+    full = json.loads(audit(*base, "--class", "cat", "--class-names", "names.txt", "--json",
+                            "--unseen2", "unseen2.npy", "--csv", "a.csv"))
+    assert full["forgotten"] == [FORGOTTEN] and full["class_names"][2] == "cat"
+    with open("a.csv", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert len(lines) == 1 + CLASSES * 3 * 7 and '"cat"' in "".join(lines)
+    for m in range(MODELS):
+        save(f"seen-{m}.npy", population(1, 3)[m])
+    files = [f"seen-{m}.npy" for m in range(MODELS)]
+    parts = json.loads(audit("--seen", *files, *base[2:], "--class", "2", "--json"))
+    assert parts["leaks"] == full["leaks"]
+    assert parts["floor"]["reason"] and parts["flips"]["reason"]
+    one = audit(*base, "--class", "2", "--jobs", "1", "--json")
+    assert one == audit(*base, "--class", "2", "--jobs", "3", "--json")
+    assert "n/a, KS for label" in audit(*base, "--class", "2")
+    # Other float types hold the same numbers, nearly.
+    save("double.npy", population(1, 3).astype(np.float64))
+    double = json.loads(audit("--seen", "double.npy", *base[2:], "--class", "2", "--json"))
+    assert double["leaks"] == full["leaks"]
+
+    # The gate.
+    audit(*base, "--class", "2", "--fail-above", "0.2", code=5, say="--fail-above 0.2")
+    audit(*base, "--class", "2", "--fail-above", "1")
+    audit("--seen", "unseen2.npy", *base[2:], "--class", "2", "--fail-above", "0.6", "--forgotten-only")
+
+    # Bad input: what is wrong, and the right exit code.
+    audit("--seen", "seen.npy", "--unseen", "seen.npy", *base[4:], "--class", "2", code=2, say="same file")
+    save("copy.npy", population(1, 3))
+    audit("--seen", "seen.npy", "--unseen", "copy.npy", *base[4:], "--class", "2", code=3, say="same logits")
+    wide = save("wide.npy", population(4, columns=CLASSES))
+    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one for every class")
+    other = save("other.npy", population(5, columns=7))
+    audit("--seen", "seen.npy", "--unseen", other, *base[4:], "--class", "2", code=3, say="7 columns, wanted 3")
+    single = save("single.npy", population(6, models=1))
+    audit("--seen", single, *base[2:], "--class", "2", code=3, say="at least two models")
+    holes = population(7)
+    holes[3, 5, 1] = np.nan
+    audit("--seen", save("nan.npy", holes), *base[2:], "--class", "2", code=3, say="model 3, sample 5, column 1")
+    audit(*base[:4], "--labels", save("y9.npy", np.where(y == 3, 9, y)), "--class", "2", code=3, say="9")
+    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 3, 0, y)), "--class", "2", code=3,
+          say="no sample of class 3")
+    audit(*base, "--class", "7", code=2, say="no class '7'")
+    audit(*base, "--class", "cta", "--class-names", "names.txt", code=2, say="cat")
+    audit(*base, "--class", "2", "--csv", "a.csv", code=2, say="--force")
+    audit(*base, "--class", "2", "--attack", "forrest", code=2, say="forest")
+    audit("--seen", "absent.npy", *base[2:], "--class", "2", code=6, say="absent.npy")
+print("ok")

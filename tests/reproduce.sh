@@ -35,6 +35,7 @@ fi
 echo "reference"
 "$oubli" reproduce $common --models 4 --run reference --jobs 2 >tables.txt 2>log
 grep -q 'normalization' tables.txt || die "no tables on the screen"
+grep -q '<html' reference/report.html || die "no report.html"
 "$oubli" status reference >status.txt; grep -q finished status.txt || die "status does not say finished"
 before=$(stat -c %Y reference/logits/mlp50-seen-000.npy)
 run --run reference

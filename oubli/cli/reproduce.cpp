@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +18,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
+#include "oubli/report/read_report.h"
 
 namespace oubli::cli {
 namespace {
@@ -120,6 +123,10 @@ void run(const Options& options) {
     fmt::print("{}\n", results.dump(1));
   } else {
     fmt::print("{}", options.markdown ? tables_as_markdown(results) : tables_as_text(results));
+  }
+  if (!options.train_only) {
+    const std::array<std::filesystem::path, 1> inputs = {wanted.folder};
+    report::write_report(inputs, wanted.folder / "report.html", /*replace=*/true);
   }
   const RunStatus status = status_of(wanted.folder);
   if (!status.failures.empty()) {

@@ -1,4 +1,4 @@
-"""bench/run soak: soak.py [--requests N] [--classes K]: many deletion requests one after another.
+"""bench/run soak: soak.py [--requests N] [--classes K] [--part soak|together]: many deletion requests one after another.
 
 1. N requests (default 200) on a head of K classes (10,000) x 512 features, data-free from the means that
    each request leaves for the next; every step verified by computing it anew. Time and memory per request.
@@ -12,6 +12,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument('--oubli', default=os.environ.get('OUBLI_BUILD', 'build/release') + '/oubli')
 parser.add_argument('--requests', type=int, default=200)
 parser.add_argument('--classes', type=int, default=10000)
+parser.add_argument('--part', choices=('both', 'soak', 'together'), default='both')
 options = parser.parse_args()
 OUBLI = str(pathlib.Path(options.oubli).resolve())
 work = pathlib.Path(tempfile.mkdtemp(prefix='oubli-soak-'))
@@ -126,6 +127,8 @@ def together_or_one_by_one():
           'corrected once its mean is gone.')
 
 
-soak()
-together_or_one_by_one()
+if options.part != 'together':
+    soak()
+if options.part != 'soak':
+    together_or_one_by_one()
 shutil.rmtree(work)

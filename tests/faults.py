@@ -33,14 +33,39 @@ FORGET = 'forget in/head.npz --class 3 --class 7 --features in/f.npy --labels in
 MEANS = 'means in/head.npz --features in/f.npy --labels in/y.npy -o out/means.npz'.split()
 
 
+TRAIN = 'train mnist --epochs 1 --jobs 1 -o out/model.onnx'.split()
+REPRODUCE = 'reproduce mnist --epochs 1 --models 3 --floor-models 3 --samples all --jobs 1 --run out/run'.split()
+
+
+def make_images(folder, train=600, test=300):
+    """A data set of the shape of MNIST, small enough to train on in a second."""
+    rng = np.random.default_rng(0)
+    (folder / 'mnist').mkdir(parents=True)
+    for prefix, count in (('train', train), ('t10k', test)):
+        labels = np.arange(count) % 10
+        images = rng.integers(0, 80, (count, 28, 28)) + (labels[:, None, None] * 17)
+        (folder / f'mnist/{prefix}-images-idx3-ubyte').write_bytes(
+            np.array([0x803, count, 28, 28], '>u4').tobytes() + images.astype('u1').tobytes())
+        (folder / f'mnist/{prefix}-labels-idx1-ubyte').write_bytes(
+            np.array([0x801, count], '>u4').tobytes() + labels.astype('u1').tobytes())
+
+
 def run(arguments, cwd, **options):
-    return subprocess.run([OUBLI, *arguments], cwd=cwd, capture_output=True, text=True, **options)
+    return subprocess.run([OUBLI, *arguments], cwd=cwd, capture_output=True, text=True,
+                          env={**os.environ, 'OUBLI_DATA': str(cwd / 'in')}, **options)
+
+
+def whole(outputs):
+    """What must be the same in every run. The other files of a run folder hold times and process ids."""
+    return {name: found for name, found in outputs.items()
+            if not name.startswith('run/') or name == 'run/results.json'}
 
 
 class Place:
     """A folder with inputs, and what an undisturbed run leaves."""
 
-    def __init__(self, arguments, prepare=make_inputs):
+    def __init__(self, arguments):
+        prepare = make_images if arguments[0] in ('train', 'reproduce') else make_inputs
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='oubli-faults-'))
         self.arguments = arguments
         prepare(self.folder / 'in')
@@ -50,7 +75,7 @@ class Place:
         done = run(arguments, self.folder)
         self.seconds = time.monotonic() - begin
         assert done.returncode == 0, done.stderr
-        self.outputs = snapshot(self.folder / 'out')
+        self.outputs = whole(snapshot(self.folder / 'out'))
         self.empty()
 
     def empty(self):
@@ -59,7 +84,7 @@ class Place:
 
     def check_after_fault(self):
         assert snapshot(self.folder / 'in') == self.inputs, 'an input changed'
-        for name, found in snapshot(self.folder / 'out').items():
+        for name, found in whole(snapshot(self.folder / 'out')).items():
             if '.oubli-tmp-' in name:
                 continue
             assert self.outputs.get(name) == found, f'{name} is there but not whole'
@@ -67,49 +92,50 @@ class Place:
     def check_rerun(self):
         done = run(self.arguments, self.folder)
         if done.returncode == 2 and 'exists already' in done.stderr:  # it had finished after all
-            assert snapshot(self.folder / 'out') == self.outputs
+            assert whole(snapshot(self.folder / 'out')) == self.outputs
             return
         assert done.returncode == 0, done.stderr
-        assert snapshot(self.folder / 'out') == self.outputs, 'the re-run gave other files'
+        assert whole(snapshot(self.folder / 'out')) == self.outputs, 'the re-run gave other files'
 
     def remove(self):
         shutil.rmtree(self.folder)
 
 
 def kill_at_many_moments():
-    for arguments in (FORGET, MEANS):
+    for arguments, moments in ((FORGET, 24), (MEANS, 24), (TRAIN, 12), (REPRODUCE, 5)):
         place = Place(arguments)
         killed = left = 0
-        for moment in range(24):
+        for moment in range(moments):
             process = subprocess.Popen([OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL)
+                                       stderr=subprocess.DEVNULL, env={**os.environ, 'OUBLI_DATA': 'in'})
             # Evenly spread, and dense near the end, where files are written.
-            part = moment / 12 if moment < 12 else 0.8 + 0.3 * random.random()
+            part = 2 * moment / moments if 2 * moment < moments else 0.8 + 0.3 * random.random()
             time.sleep(place.seconds * part)
             process.send_signal(signal.SIGKILL)
             killed += process.wait() == -signal.SIGKILL
-            left += any('.oubli-tmp-' in p.name for p in (place.folder / 'out').iterdir())
+            left += any('.oubli-tmp-' in p.name for p in (place.folder / 'out').rglob('*'))
             place.check_after_fault()
             place.check_rerun()
             place.empty()
-        print(f'{arguments[0]}: killed {killed} of 24 times, temporaries left {left} times and cleaned up')
-        assert killed > 8
+        print(f'{arguments[0]}: killed {killed} of {moments} times, temporaries left {left} times and cleaned up')
+        assert killed > moments // 4
         place.remove()
 
 
 def out_of_disk():
     """A tmpfs of 64 KiB in a mount namespace of our own."""
-    for arguments in (FORGET, MEANS):
+    for arguments in (FORGET, MEANS, TRAIN, REPRODUCE):
         place = Place(arguments)
         script = ('mount -t tmpfs -o size=64k none out && "$@"; code=$?; ls -A out | wc -l; exit $code')
         done = subprocess.run(['unshare', '-rm', 'sh', '-c', script, 'sh', OUBLI, *arguments], cwd=place.folder,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env={**os.environ, 'OUBLI_DATA': 'in'})
         if 'unshare' in done.stderr or 'mount:' in done.stderr:
             print('disk full: no namespaces here, not tested')
             return
         assert done.returncode == 6, (done.returncode, done.stderr)
         assert 'No space left' in done.stderr, done.stderr
-        assert done.stdout.strip() == '0', f'left behind: {done.stdout}'
+        if arguments is not REPRODUCE:  # which keeps the trials that were done
+            assert done.stdout.strip() == '0', f'left behind: {done.stdout}'
         place.check_after_fault()
         place.check_rerun()
         print(f'{arguments[0]}: disk full: exit 6, nothing left, re-run whole')
@@ -117,11 +143,11 @@ def out_of_disk():
 
 
 def read_only_folder():
-    for arguments in (FORGET, MEANS):
+    for arguments in (FORGET, MEANS, TRAIN, REPRODUCE):
         place = Place(arguments)
         script = 'mount -t tmpfs none out && mount -o remount,ro out && exec "$@"'
         done = subprocess.run(['unshare', '-rm', 'sh', '-c', script, 'sh', OUBLI, *arguments], cwd=place.folder,
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env={**os.environ, 'OUBLI_DATA': 'in'})
         if 'unshare' in done.stderr or 'mount:' in done.stderr:
             print('read-only folder: no namespaces here, not tested')
             return
@@ -133,7 +159,7 @@ def read_only_folder():
 
 
 def out_of_memory():
-    for arguments in (FORGET, MEANS):
+    for arguments in (FORGET, MEANS, TRAIN):
         place = Place(arguments)
         refused = 0
         for megabytes in (40, 60, 80, 100, 120, 160, 200, 260, 400):
@@ -141,11 +167,11 @@ def out_of_memory():
             done = run(arguments, place.folder,
                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
             if done.returncode == 0:
-                assert snapshot(place.folder / 'out') == place.outputs
+                assert whole(snapshot(place.folder / 'out')) == place.outputs
                 place.empty()
                 continue
             # 127: the loader itself had no room; then nothing of ours ran.
-            assert done.returncode in (6, 127), (megabytes, done.returncode, done.stderr)
+            assert done.returncode in (6, 127), (arguments[0], megabytes, done.returncode, done.stderr)
             refused += done.returncode == 6
             assert done.stderr.strip(), 'no message'
             place.check_after_fault()
@@ -198,6 +224,20 @@ def changed_while_read():
         place.remove()
 
 
+def two_on_one_run_folder():
+    place = Place(REPRODUCE)
+    first = subprocess.Popen([OUBLI, *REPRODUCE], cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             env={**os.environ, 'OUBLI_DATA': 'in'})
+    while not (place.folder / 'out/run/run.json').exists():
+        time.sleep(0.01)
+    second = run(REPRODUCE, place.folder)
+    assert second.returncode == 2 and second.stderr.strip(), (second.returncode, second.stderr)
+    assert first.wait() == 0
+    assert whole(snapshot(place.folder / 'out')) == place.outputs
+    print('reproduce: a second process on the run folder is refused, the first one finishes')
+    place.remove()
+
+
 def interrupted():
     place = Place(FORGET)
     process = subprocess.Popen([OUBLI, *FORGET], cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -226,6 +266,6 @@ def permissions():
 
 
 CASES = dict(kill=kill_at_many_moments, disk=out_of_disk, readonly=read_only_folder, memory=out_of_memory,
-             changed=changed_while_read, interrupted=interrupted, permissions=permissions)
+             changed=changed_while_read, second=two_on_one_run_folder, interrupted=interrupted, permissions=permissions)
 for name in sys.argv[2:] or CASES:
     CASES[name]()

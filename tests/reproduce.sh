@@ -78,6 +78,10 @@ echo "more models later"
 run --run grown
 same grown "--models 4 after --models 2"
 
+echo "each class in turn"
+"$oubli" -q reproduce $common --models 2 --each-class --run each >each.txt
+[ "$(grep -c '^unlearned  trouser' each.txt)" = 8 ] || die "no rows for each class: $(tail -30 each.txt)"
+
 echo "a failed trial is a row"
 mkdir -p broken/logits/mlp50-seen-002.npy/full
 code=0; run --run broken 2>message || code=$?

@@ -10,7 +10,7 @@
 namespace oubli {
 namespace {
 
-constexpr std::size_t kBins = 256;
+constexpr std::size_t kBins = Bins::kMostBins;
 
 // Halfway, but below `high` even if they are neighbouring floats.
 float between(float low, float high) {
@@ -41,11 +41,11 @@ std::vector<float> edges_of(std::span<const float> sorted) {
 
 // The number of edges below `value`, by halving without branches. `edges`: kBins of them, filled up
 // with infinity.
-std::uint8_t bin_of(const float* edges, float value) {
+std::uint16_t bin_of(const float* edges, float value) {
   std::size_t base = 0;
   for (std::size_t step = kBins / 2; step > 0; step /= 2)
     base += edges[base + step - 1] < value ? step : 0;
-  return static_cast<std::uint8_t>(base);
+  return static_cast<std::uint16_t>(base);
 }
 
 using PaddedEdges = std::array<float, kBins>;
@@ -72,18 +72,18 @@ Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
   return bins;
 }
 
-std::vector<std::uint8_t> Bins::columns(MatrixView<const float> x, unsigned workers) const {
-  std::vector<std::uint8_t> bytes(x.rows() * x.cols());
+std::vector<std::uint16_t> Bins::columns(MatrixView<const float> x, unsigned workers) const {
+  std::vector<std::uint16_t> columns(x.rows() * x.cols());
   run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned) {
     const PaddedEdges edges = padded(edges_[feature]);
-    std::uint8_t* out = bytes.data() + feature * x.rows();
+    std::uint16_t* out = columns.data() + feature * x.rows();
     for (std::size_t i = 0; i < x.rows(); ++i)
       out[i] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
   });
-  return bytes;
+  return columns;
 }
 
-void Bins::rows(MatrixView<const float> x, std::span<std::uint8_t> out) const {
+void Bins::rows(MatrixView<const float> x, std::span<std::uint16_t> out) const {
   for (std::size_t feature = 0; feature < x.cols(); ++feature) {
     const PaddedEdges edges = padded(edges_[feature]);
     for (std::size_t i = 0; i < x.rows(); ++i)

@@ -9,18 +9,21 @@
 
 namespace oubli {
 
-// Features as bytes: bin b of a feature holds the values in (edge[b-1], edge[b]]. With at most 256
-// distinct values every value has its own bin and the edges lie halfway between neighbours, so that
-// nothing is lost; with more, bins hold nearly equal numbers of training points.
+// Features as small numbers: bin b of a feature holds the values in (edge[b-1], edge[b]]. With at
+// most kMostBins distinct values every value has its own bin and the edges lie halfway between
+// neighbours, so that nothing is lost; with more, bins hold nearly equal numbers of training
+// points.
 class Bins {
  public:
+  static constexpr std::size_t kMostBins = 1024;
+
   static Bins fit(MatrixView<const float> x, unsigned workers = 1);
 
-  // Feature-major, byte [feature * rows + row], to learn from.
-  [[nodiscard]] std::vector<std::uint8_t> columns(MatrixView<const float> x,
-                                                  unsigned workers = 1) const;
-  // Row-major, byte [row * features + feature], to predict from; `out` of that size.
-  void rows(MatrixView<const float> x, std::span<std::uint8_t> out) const;
+  // Feature-major, [feature * rows + row], to learn from.
+  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> x,
+                                                   unsigned workers = 1) const;
+  // Row-major, [row * features + feature], to predict from; `out` of that size.
+  void rows(MatrixView<const float> x, std::span<std::uint16_t> out) const;
   [[nodiscard]] std::size_t features() const { return edges_.size(); }
   // Ascending; one fewer than there are bins.
   [[nodiscard]] std::span<const float> edges(std::size_t feature) const { return edges_[feature]; }

@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <memory>
 #include <numeric>
 
+#include "oubli/attack/binning.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
 namespace {
 
-constexpr std::size_t kBins = 256;
+// Nodes of at least so many rows look at 256 coarse bins, four fine ones each; smaller nodes at the
+// fine ones, of which they fill few.
+constexpr std::size_t kCoarseRows = 512;
+constexpr std::size_t kCoarseBins = 256;
+constexpr unsigned kCoarseShift = std::countr_zero(Bins::kMostBins / kCoarseBins);
 
 // A row in a node: how often it was drawn, and the same again if its label is 1.
 struct Entry {
@@ -26,36 +32,42 @@ double weight_of(Count count) { return static_cast<double>(static_cast<std::uint
 double ones_of(Count count) { return static_cast<double>(count >> 32); }
 
 struct Split {
-  // Merit as a fraction, compared by cross-multiplication; see better().
+  // Merit as a fraction, compared by cross-multiplication.
   double numerator = -1;
   double denominator = 1;
   std::size_t feature = 0;
-  std::uint8_t bin = 0;
+  std::uint16_t bin = 0;
   Count left = 0;
 };
 
-// Counts per bin of one feature in one node, with a bit set for every bin that is not empty, so
-// that small nodes cost what they hold and not 256.
+// Counts per bin of one feature in one node, with a bit set for every bin that is not empty, and
+// one for every word of such bits: small nodes cost what they hold and not the number of bins.
 class Histogram {
  public:
-  void fill(std::span<const Entry> entries, const std::uint8_t* column) {
-    if (entries.size() >= kDense) {
-      for (const Entry& entry : entries) counts_[column[entry.row]] += count_of(entry);
-      for (std::size_t bin = 0; bin < kBins; ++bin)
+  void fill(std::span<const Entry> entries, const std::uint16_t* column, unsigned shift) {
+    if (shift != 0) {  // many rows, few bins: cheaper to look at every bin afterwards
+      for (const Entry& entry : entries)
+        counts_[static_cast<unsigned>(column[entry.row]) >> shift] += count_of(entry);
+      for (std::size_t bin = 0; bin < kCoarseBins; ++bin)
         used_[bin / 64] |= static_cast<std::uint64_t>(counts_[bin] != 0) << (bin % 64);
+      words_ = (std::uint64_t{1} << (kCoarseBins / 64)) - 1;
       return;
     }
+    std::uint64_t words = 0;
     for (const Entry& entry : entries) {
-      const std::uint8_t bin = column[entry.row];
+      const unsigned bin = column[entry.row];
       counts_[bin] += count_of(entry);
       used_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      words |= std::uint64_t{1} << (bin / 64);
     }
+    words_ = words;
   }
 
   // Calls visit(bin, count) for the bins in use, in order, and empties them.
   template <typename Visit>
   void drain(const Visit& visit) {
-    for (std::size_t word = 0; word < used_.size(); ++word) {
+    for (; words_ != 0; words_ &= words_ - 1) {
+      const auto word = static_cast<std::size_t>(std::countr_zero(words_));
       for (std::uint64_t bits = used_[word]; bits != 0; bits &= bits - 1) {
         const std::size_t bin = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
         visit(bin, counts_[bin]);
@@ -66,23 +78,25 @@ class Histogram {
   }
 
  private:
-  static constexpr std::size_t kDense = 256;
-  std::array<Count, kBins> counts_{};
-  std::array<std::uint64_t, kBins / 64> used_{};
+  static_assert(Bins::kMostBins <= 64 * 64);
+  std::array<Count, Bins::kMostBins> counts_{};
+  std::array<std::uint64_t, Bins::kMostBins / 64> used_{};
+  std::uint64_t words_ = 0;
 };
 
 // Gini gain of splitting (w, o) into (l, p) and (r, q), weights and weights of label 1, grows with
 // p^2 / l + q^2 / r = (p^2 r + q^2 l) / (l r). Returns false if the feature is constant in the
 // node.
-bool try_feature(Histogram& histogram, std::span<const Entry> entries, const std::uint8_t* column,
-                 std::size_t feature, Count total, Split& best) {
-  histogram.fill(entries, column);
+bool try_feature(Histogram& histogram, std::span<const Entry> entries, const std::uint16_t* column,
+                 unsigned shift, std::size_t feature, Count total, Split& best) {
+  histogram.fill(entries, column, shift);
+  constexpr std::size_t kNone = Bins::kMostBins;
   const double w = weight_of(total), o = ones_of(total);
   Count left = 0;
-  std::size_t last = kBins;
+  std::size_t last = kNone;
   bool varies = false;
   histogram.drain([&](std::size_t bin, Count count) {
-    if (last != kBins) {
+    if (last != kNone) {
       varies = true;
       const double l = weight_of(left), p = ones_of(left);
       const double r = w - l, q = o - p;
@@ -91,7 +105,8 @@ bool try_feature(Histogram& histogram, std::span<const Entry> entries, const std
         best = {.numerator = numerator,
                 .denominator = denominator,
                 .feature = feature,
-                .bin = static_cast<std::uint8_t>((last + bin - 1) / 2),
+                // the last fine bin of the middle one
+                .bin = static_cast<std::uint16_t>((((last + bin - 1) / 2 + 1) << shift) - 1),
                 .left = left};
     }
     left += count;
@@ -127,7 +142,11 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
   std::vector<Entry> right(entries.size());
   std::vector<std::uint16_t> features(data.features);
   std::iota(features.begin(), features.end(), std::uint16_t{0});
-  Histogram histogram;
+  auto histogram = std::make_unique<Histogram>();
+  std::vector<bool> is_fine(data.features);  // has more bins than the coarse ones
+  for (std::size_t f = 0; f < data.features; ++f)
+    is_fine[f] = std::any_of(data.column(f), data.column(f) + data.rows,
+                             [](std::uint16_t bin) { return bin >= kCoarseBins; });
 
   DecisionTree tree;
   tree.nodes_.resize(1);
@@ -150,11 +169,13 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
          ++tried) {
       std::swap(features[tried], features[tried + choose(random, data.features - tried)]);
       const std::size_t feature = features[tried];
-      varies |= try_feature(histogram, node, data.column(feature), feature, task.total, best);
+      const unsigned shift = node.size() >= kCoarseRows && is_fine[feature] ? kCoarseShift : 0;
+      varies |=
+          try_feature(*histogram, node, data.column(feature), shift, feature, task.total, best);
     }
     if (!varies) continue;
 
-    const std::uint8_t* column = data.column(best.feature);
+    const std::uint16_t* column = data.column(best.feature);
     std::size_t to_left = 0, to_right = 0;
     for (const Entry entry : node) {
       node[to_left] = entry;
@@ -178,13 +199,13 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
 
 // Sixteen rows walk down together, so that the processor waits for memory once and not sixteen
 // times; rows that have arrived stay in their leaf.
-void DecisionTree::add_probability(std::span<const std::uint8_t> rows, std::size_t features,
+void DecisionTree::add_probability(std::span<const std::uint16_t> rows, std::size_t features,
                                    std::span<float> sums) const {
   constexpr std::size_t kTogether = 16;
   for (std::size_t begin = 0; begin < sums.size(); begin += kTogether) {
     const std::size_t count = std::min(kTogether, sums.size() - begin);
     std::uint32_t at[kTogether] = {};
-    const std::uint8_t* row = rows.data() + begin * features;
+    const std::uint16_t* row = rows.data() + begin * features;
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t i = 0; i < count; ++i) {

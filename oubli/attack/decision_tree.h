@@ -11,12 +11,12 @@ namespace oubli {
 
 // Training data for one or many trees: Bins::columns of the points, and their labels.
 struct BinnedData {
-  std::span<const std::uint8_t> bins;
+  std::span<const std::uint16_t> bins;
   std::size_t rows = 0;
   std::size_t features = 0;
   std::span<const std::uint8_t> labels;  // 0 or 1
 
-  [[nodiscard]] const std::uint8_t* column(std::size_t feature) const {
+  [[nodiscard]] const std::uint16_t* column(std::size_t feature) const {
     return bins.data() + feature * rows;
   }
 };
@@ -34,19 +34,19 @@ class DecisionTree {
                           const DecisionTreeOptions& options, RandomStream& random);
 
   // Adds to sums[i] the leaf's share of label 1 for row i of `rows`, sums.size() rows of `features`
-  // bytes (Bins::rows).
-  void add_probability(std::span<const std::uint8_t> rows, std::size_t features,
+  // bins (Bins::rows).
+  void add_probability(std::span<const std::uint16_t> rows, std::size_t features,
                        std::span<float> sums) const;
 
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
  private:
   // A split goes to `child` where the bin is at most `bin`, else to child + 1. A leaf has itself as
-  // `child`, and `bin` 255, so that walking on stays there.
+  // `child`, and the largest `bin`, so that walking on stays there.
   struct Node {
     std::uint32_t child = 0;
     std::uint16_t feature = 0;
-    std::uint8_t bin = 255;
+    std::uint16_t bin = 0xFFFF;
   };
 
   std::vector<Node> nodes_;

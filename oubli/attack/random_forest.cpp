@@ -11,8 +11,8 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
                                const Options& options, RandomStream& random) {
   OUBLI_ASSERT(x.rows() == y.size() && x.rows() > 0 && x.cols() > 0 && options.trees > 0);
   Bins bins = Bins::fit(x, options.workers);
-  const std::vector<std::uint8_t> bytes = bins.columns(x, options.workers);
-  const BinnedData data{bytes, x.rows(), x.cols(), y};
+  const std::vector<std::uint16_t> columns = bins.columns(x, options.workers);
+  const BinnedData data{columns, x.rows(), x.cols(), y};
   const DecisionTreeOptions tree_options{
       .max_depth = options.max_depth,
       .max_features = options.max_features != 0
@@ -39,10 +39,10 @@ std::vector<double> RandomForest::probability(MatrixView<const float> x) const {
   std::vector<double> result(x.rows());
   run_tasks((x.rows() + kRows - 1) / kRows, workers_, [&](std::size_t task, unsigned) {
     const std::size_t begin = task * kRows, count = std::min(kRows, x.rows() - begin);
-    std::vector<std::uint8_t> bytes(count * x.cols());
-    bins_.rows(x.middle_rows(begin, count), bytes);
+    std::vector<std::uint16_t> rows(count * x.cols());
+    bins_.rows(x.middle_rows(begin, count), rows);
     std::vector<float> sums(count);
-    for (const DecisionTree& tree : trees_) tree.add_probability(bytes, x.cols(), sums);
+    for (const DecisionTree& tree : trees_) tree.add_probability(rows, x.cols(), sums);
     for (std::size_t i = 0; i < count; ++i)
       result[begin + i] = static_cast<double>(sums[i]) / static_cast<double>(trees_.size());
   });

@@ -22,9 +22,9 @@ struct RandomForestOptions {
 // Random forest: each tree on a bootstrap sample, Gini impurity, a random choice of features at
 // each split; the label is that of the larger mean leaf probability, label 0 if equal.
 //
-// As scikit-learn's, except that split points are boundaries of at most 256 quantile bins per
-// feature (every value its own bin where there are that few); random_forest_statistical_test.cpp
-// measures that accuracy is the same.
+// As scikit-learn's, except that split points are boundaries of at most 1024 quantile bins per
+// feature, 256 in nodes of 512 rows and more (every value its own bin where there are that few);
+// sklearn_test.cpp measures that accuracy is the same.
 class RandomForest {
  public:
   using Options = RandomForestOptions;

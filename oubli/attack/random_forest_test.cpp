@@ -24,16 +24,16 @@ TEST(Bins, FewValuesEachHaveTheirOwn) {
   const Bins bins = Bins::fit(x);
   EXPECT_EQ(std::vector<float>(bins.edges(0).begin(), bins.edges(0).end()),
             (std::vector<float>{1.5, 2.5, 6.5}));
-  EXPECT_EQ(bins.columns(x), (std::vector<std::uint8_t>{2, 0, 1, 0, 2, 3}));
+  EXPECT_EQ(bins.columns(x), (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
 }
 
 TEST(Bins, AreTheNumberOfEdgesBelow) {
   const Points points = two_gaussians(20000, 3, 0, 1);
   const Bins bins = Bins::fit(points.x, 2);
-  const std::vector<std::uint8_t> columns = bins.columns(points.x);
-  std::vector<std::uint8_t> rows(columns.size());
+  const std::vector<std::uint16_t> columns = bins.columns(points.x);
+  std::vector<std::uint16_t> rows(columns.size());
   bins.rows(points.x, rows);
-  std::vector<std::size_t> counts(256);
+  std::vector<std::size_t> counts(Bins::kMostBins);
   for (std::size_t i = 0; i < points.x.rows(); ++i) {
     for (std::size_t f = 0; f < 3; ++f) {
       const auto below =
@@ -43,15 +43,15 @@ TEST(Bins, AreTheNumberOfEdgesBelow) {
     }
     ++counts[rows[i * 3]];
   }
-  EXPECT_EQ(bins.edges(0).size(), 255U);
-  EXPECT_LE(*std::ranges::max_element(counts), 20000 / 256 + 2);
+  EXPECT_EQ(bins.edges(0).size(), Bins::kMostBins - 1);
+  EXPECT_LE(*std::ranges::max_element(counts), 20000 / Bins::kMostBins + 2);
 }
 
 TEST(Bins, OneHeavyValueStaysWhole) {
   Points points = two_gaussians(3000, 1, 0, 2);
   for (std::size_t i = 0; i < 2000; ++i) points.x(i, 0) = 0.5F;
   const Bins bins = Bins::fit(points.x);
-  const std::vector<std::uint8_t> columns = bins.columns(points.x);
+  const std::vector<std::uint16_t> columns = bins.columns(points.x);
   for (std::size_t i = 2000; i < 3000; ++i)
     EXPECT_TRUE(points.x(i, 0) <= 0.6F || columns[i] > columns[0]);
 }
@@ -112,15 +112,15 @@ TEST(DecisionTree, EqualsTheDefinition) {
     train.y[i] = score > 8.8 ? 1 : 0;
   }
   const Bins bins = Bins::fit(train.x);
-  const std::vector<std::uint8_t> bytes = bins.columns(train.x);
+  const std::vector<std::uint16_t> columns = bins.columns(train.x);
   const std::vector<std::uint16_t> once(300, 1);
   std::vector<std::size_t> rows(300);
   for (std::size_t i = 0; i < 300; ++i) rows[i] = i;
   for (const std::size_t depth : {1U, 2U, 3U}) {
     RandomStream random(1, 1);
-    const DecisionTree tree = DecisionTree::fit({bytes, 300, 3, train.y}, once,
+    const DecisionTree tree = DecisionTree::fit({columns, 300, 3, train.y}, once,
                                                 {.max_depth = depth, .max_features = 3}, random);
-    std::vector<std::uint8_t> test(300 * 3);
+    std::vector<std::uint16_t> test(300 * 3);
     bins.rows(train.x, test);
     std::vector<float> sums(300);
     tree.add_probability(test, 3, sums);

@@ -172,6 +172,32 @@ TEST_F(ForgetCli, CustomTarget) {
   EXPECT_EQ(sha256_file(folder_ / "n.npz"), sha256_file(folder_ / "o.npz"));
 }
 
+TEST_F(ForgetCli, SignedReceiptsVerifyUntilSomethingChanges) {
+  ASSERT_EQ(run("keygen -o key").code, 0);
+  ASSERT_EQ(run("means head.npz --data data.npz -o m.npz").code, 0);
+  ASSERT_EQ(run("forget head.npz --class 2 --means m.npz --sign key -o new.npz").code, 0);
+  const std::string verify = "verify new.npz.receipt.json --model new.npz --pubkey key.pub";
+  EXPECT_EQ(run(verify).code, 0);
+  const Outcome full = run(verify + " --original head.npz --means m.npz --json");
+  EXPECT_EQ(full.code, 0) << full.err;
+  EXPECT_THAT(full.out, HasSubstr("bit for bit"));
+  // The same from the data instead of its means.
+  EXPECT_EQ(run(verify + " --original head.npz --data data.npz").code, 0);
+  EXPECT_EQ(run("verify new.npz.receipt.json --model head.npz").code, 5);
+  EXPECT_EQ(run(verify + " --original new.npz").code, 5);
+  ASSERT_EQ(run("keygen -o other").code, 0);
+  EXPECT_EQ(run("verify new.npz.receipt.json --model new.npz --pubkey other.pub").code, 5);
+  std::string text = read_text_file(folder_ / "new.npz.receipt.json");
+  text.replace(text.find("normalization"), 13, "naive");
+  write_file(folder_ / "forged.json", text);
+  const Outcome forged = run("verify forged.json --model new.npz --pubkey key.pub");
+  EXPECT_EQ(forged.code, 5);
+  EXPECT_THAT(forged.out, HasSubstr("changed or forged"));
+  EXPECT_EQ(run("verify head.npz --model new.npz").code, 3);
+  EXPECT_EQ(run("forget head.npz --class 2 --means m.npz --sign key.pub -o n2.npz").code, 3);
+  EXPECT_FALSE(fs::exists(folder_ / "n2.npz"));
+}
+
 TEST_F(ForgetCli, BadRequests) {
   const std::string data = " --features f.npy --labels y.npy -o new.npz";
   refuses(2, "did you mean bee", "forget head.npz --class bea --class-names names.txt" + data);

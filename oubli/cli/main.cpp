@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include "oubli/base/error.h"
 #include "oubli/base/progress.h"
@@ -79,6 +80,9 @@ int main(int argc, char** argv) {
     return report(error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(ErrorCode::io, "out of memory; nothing was written");
+  } catch (const std::system_error& error) {
+    // No thread to be had, a folder that cannot be listed, ...
+    return report(ErrorCode::io, fmt::format("the operating system refused: {}", error.what()));
   } catch (const std::exception& error) {
     return report(ErrorCode::bug,
                   fmt::format("internal error, please report it: {}", error.what()));

@@ -27,7 +27,7 @@ std::vector<std::uint8_t> unzip(const fs::path& path) {
   gzFile file = error ? nullptr : gzopen(path.c_str(), "rb");
   if (file == nullptr) fail(ErrorCode::io, "{}: cannot be opened", path.string());
   std::vector<std::uint8_t> bytes;
-  constexpr std::size_t kStep = std::size_t{1} << 20;
+  constexpr std::size_t kStep = std::size_t{1} << 16;
   int got = 0;
   do {
     const std::size_t begin = bytes.size();

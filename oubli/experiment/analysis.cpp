@@ -266,8 +266,8 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
 
   json result = nullptr;
   std::string reason;
-  if (seen->files.empty() || unseen->files.empty()) {
-    reason = "no network of one of the two populations is done";
+  if (seen->files.size() < 2 || unseen->files.size() < 2) {
+    reason = "an audit needs at least two finished networks in each population";
   } else {
     AuditInput input;
     input.seen = population_of("seen", seen, retained);
@@ -279,6 +279,7 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
                                        Attack::logistic},
                            .images_forgotten = recipe.attack_images,
                            .images_retained = recipe.attack_images_retained,
+                           .retained = !task.each_class,
                            .seed = config.seed,
                            .workers = 1,
                            .stop = stop});

@@ -139,7 +139,7 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
   const Op& op = graph_.ops[index];
   const Shape in = graph_.values[op.input];
   const Shape out = graph_.values[op.output];
-  const float* x = values_[op.input].data();
+  const float* x = value(op.input).data();
   float* y = values_[op.output].data();
   const float* weight = op.weight == kNone ? nullptr : store[op.weight].data();
   const float* bias = op.bias == kNone ? nullptr : store[op.bias].data();
@@ -187,13 +187,13 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
       break;
     }
     case OpKind::relu:
-      kernels::relu(values_[op.input].span(), y);
+      kernels::relu(value(op.input), y);
       break;
     case OpKind::sigmoid:
-      kernels::sigmoid(values_[op.input].span(), y);
+      kernels::sigmoid(value(op.input), y);
       break;
     case OpKind::add:
-      kernels::add(values_[op.input].span(), values_[op.other].data(), op.relu, y);
+      kernels::add(value(op.input), value(op.other).data(), op.relu, y);
       break;
   }
 }
@@ -250,7 +250,7 @@ void Executor::backward_op(std::size_t index, const ParameterStore& store, Gradi
 void Executor::backward_dense(const Op& op, const ParameterStore& store, GradientSink* sink) {
   const std::size_t inputs = graph_.values[op.input].size();
   const std::size_t units = graph_.values[op.output].size();
-  const float* x = values_[op.input].data();
+  const float* x = value(op.input).data();
   const float* dy = gradients_[op.output].data();
   if (float* dx = gradients_[op.input].data(); dx != nullptr)
     multiply({.m = batch_,
@@ -291,7 +291,7 @@ void Executor::backward_conv(std::size_t index, const ParameterStore& store, Gra
     if (op.accumulate) kernels::deliver({target, dx.size()}, dx.data(), true);
   }
   if (sink == nullptr) return;
-  convolution.backward_weights(values_[op.input].data(), dy, gradient_.data(), scratch_.data());
+  convolution.backward_weights(value(op.input).data(), dy, gradient_.data(), scratch_.data());
   sink->take(op.weight, 0, {gradient_.data(), convolution.home_size()});
   if (op.bias != kNone)
     sink->take(op.bias, 0, {scratch_.data(), graph_.values[op.output].channels});
@@ -316,7 +316,7 @@ void Executor::backward_batch_norm(std::size_t index, const ParameterStore& stor
   // The image's own gradient may not be wanted, but the kernel needs a place to put it.
   Buffer unwanted(dx.empty() ? values_[op.input].size() : 0);
   kernels::batch_norm_backward({batch_ * in.pixels(), in.channels, op.relu, op.relu_masked},
-                               values_[op.input].data(), values_[op.output].data(),
+                               value(op.input).data(), values_[op.output].data(),
                                store[op.weight].data(), state.mean.data(), state.inverse.data(), dy,
                                gradient_.data(), scratch_.data(),
                                dx.empty() ? unwanted.data() : dx.data(), op.accumulate);

@@ -44,11 +44,16 @@ class Executor {
   [[nodiscard]] std::vector<Parameter> export_parameters(const ParameterStore& store) const;
 
   // The images to compute on, batch x height x width x channels, to be filled by the caller.
-  [[nodiscard]] std::span<float> input() { return values_.front().span(); }
+  [[nodiscard]] std::span<float> input() {
+    input_ = nullptr;
+    return values_.front().span();
+  }
+  // Or where they are already; must stay until after forward() and backward().
+  void set_input(const float* images) { input_ = images; }
   // Prepares for parameters that have changed since the last forward().
   void prepare(const ParameterStore& store);
   void forward(ParameterStore& store);
-  [[nodiscard]] std::span<const float> features() const { return values_[graph_.features].span(); }
+  [[nodiscard]] std::span<const float> features() const { return value(graph_.features); }
   [[nodiscard]] std::span<const float> logits() const { return values_.back().span(); }
 
   // To be filled before backward(): the gradient of the loss with respect to the logits.
@@ -67,6 +72,10 @@ class Executor {
   };
 
   [[nodiscard]] bool training() const { return mode_ >= Mode::training; }
+  [[nodiscard]] std::span<const float> value(std::size_t index) const {
+    const std::span<const float> own = values_[index].span();
+    return index == 0 && input_ != nullptr ? std::span(input_, own.size()) : own;
+  }
   void forward_op(std::size_t index, ParameterStore& store);
   void backward_op(std::size_t index, const ParameterStore& store, GradientSink* sink);
   void backward_dense(const Op& op, const ParameterStore& store, GradientSink* sink);
@@ -77,6 +86,7 @@ class Executor {
   std::size_t batch_;
   Mode mode_;
   std::vector<Buffer> values_;
+  const float* input_ = nullptr;   // the images, if not in values_[0]
   std::vector<Buffer> gradients_;  // empty where not wanted
   std::vector<OpState> states_;
   std::map<std::size_t, Convolution> convolutions_;  // by op

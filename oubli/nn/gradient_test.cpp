@@ -6,7 +6,7 @@
 
 #include "oubli/base/random.h"
 #include "oubli/nn/executor.h"
-#include "oubli/nn/fold.h"
+#include "oubli/nn/gradient_collector.h"
 #include "oubli/nn/images.h"
 #include "oubli/nn/kernels.h"
 #include "oubli/nn/reference.h"
@@ -44,17 +44,6 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
-
-class Collector : public GradientSink {
- public:
-  explicit Collector(const ParameterStore& store) {
-    for (const Buffer& buffer : store) gradients.emplace_back(buffer.size());
-  }
-  void take(std::size_t parameter, std::size_t offset, std::span<const float> gradient) override {
-    std::ranges::copy(gradient, gradients[parameter].data() + offset);
-  }
-  ParameterStore gradients;
-};
 
 // A network with all parameters away from their special starting values, images and labels.
 struct Problem {
@@ -125,9 +114,9 @@ TEST_P(LayerGradient, AgreesWithDifferences) {
   const double loss = kernels::cross_entropy(executor.logits(), spec.classes, problem.labels,
                                              executor.logits_gradient().data());
   EXPECT_NEAR(loss, forward.loss(images, problem.labels), 1e-5);
-  Collector collector(store);
+  GradientCollector collector(store);
   executor.backward(store, &collector);
-  const std::vector<Parameter> gradients = executor.export_parameters(collector.gradients);
+  const std::vector<Parameter> gradients = executor.export_parameters(collector.gradients());
   Matrix<float> image_gradient(batch, shape.size());
   to_channels_first(shape, batch, executor.input_gradient().data(), image_gradient.data());
 
@@ -254,6 +243,61 @@ INSTANTIATE_TEST_SUITE_P(
              4,
              {conv(16, 3), kRelu, max_pool(2), conv(32, 3), kRelu, max_pool(2), dense(24), kRelu}}),
     [](const auto& test) { return test.param.name; });
+
+// Whole networks as they are trained: the loss falls along the gradient as fast as the gradient
+// says. In single precision, hence the coarse tolerance; torch_test.cpp compares every element.
+class WholeNetwork : public testing::TestWithParam<NetworkSpec> {};
+
+TEST_P(WholeNetwork, LossFollowsTheGradient) {
+  const NetworkSpec& spec = GetParam();
+  const SingleThread single;
+  const std::size_t batch = spec.name == "resnet" ? 8 : 32;
+  const Network network(spec, 3, 1);
+  Executor executor(compile(spec), batch, Executor::Mode::training);
+  ParameterStore store = executor.import_parameters(network.parameters());
+  RandomStream random(4, task_id("whole network"));
+  for (float& v : executor.input()) v = static_cast<float>(random.uniform());
+  std::vector<std::uint32_t> labels(batch);
+  for (std::uint32_t& label : labels)
+    label = static_cast<std::uint32_t>(random.below(spec.classes));
+  const auto loss = [&] {
+    executor.prepare(store);
+    executor.forward(store);
+    return kernels::cross_entropy(executor.logits(), spec.classes, labels,
+                                  executor.logits_gradient().data());
+  };
+  (void)loss();
+  GradientCollector collector(store);
+  executor.backward(store, &collector);
+  for (std::size_t p = 0; p < store.size(); ++p) {
+    if (!network.parameters()[p].trained()) continue;
+    const Buffer& gradient = collector.gradients()[p];
+    double square = 0;
+    for (const float g : gradient.span()) square += static_cast<double>(g) * static_cast<double>(g);
+    if (square < 1e-12) continue;
+    // a step that changes the loss by about 2e-3, to first order
+    const double step = 1e-3 / square;
+    const std::vector<float> before(store[p].span().begin(), store[p].span().end());
+    const auto moved = [&](double by) {
+      for (std::size_t i = 0; i < before.size(); ++i)
+        store[p].data()[i] = static_cast<float>(static_cast<double>(before[i]) +
+                                                by * static_cast<double>(gradient.data()[i]));
+      return loss();
+    };
+    const double slope = (moved(step) - moved(-step)) / (2 * step);
+    EXPECT_NEAR(slope / square, 1.0, 0.02) << network.parameters()[p].name;
+    std::ranges::copy(before, store[p].data());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, WholeNetwork,
+                         testing::Values(mlp_network(), cnn_network(64), residual_network(),
+                                         inversion_network()),
+                         [](const auto& test) {
+                           std::string name = test.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace oubli

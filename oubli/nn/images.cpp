@@ -25,6 +25,10 @@ void to_channels_last(Shape shape, std::span<const std::uint8_t> image, float* t
 }
 
 void to_channels_last(Shape shape, std::span<const float> image, float* target) {
+  if (shape.channels == 1 || shape.pixels() == 1) {
+    std::ranges::copy(image, target);
+    return;
+  }
   for (std::size_t c = 0; c < shape.channels; ++c)
     for (std::size_t p = 0; p < shape.pixels(); ++p)
       target[p * shape.channels + c] = image[c * shape.pixels() + p];

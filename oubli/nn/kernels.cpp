@@ -53,6 +53,71 @@ void for_rows(std::size_t rows, std::size_t channels, const Body& body) {
   for (std::size_t i = 0; base + i < count; ++i) body(base + i, i);
 }
 
+// Windows of 2 x 2 without overlap, the common case: one pass over the channels per window.
+template <bool kPlaces>
+void max_pool_2x2(Shape in, Shape out, std::size_t batch, const float* input, float* output,
+                  std::int32_t* places) {
+  const std::size_t channels = in.channels;
+  const std::size_t row = in.width * channels;
+  for (std::size_t n = 0; n < batch; ++n)
+    for (std::size_t y = 0; y < out.height; ++y) {
+      const float* window = input + (n * in.height + 2 * y) * row;
+      const std::size_t at = (n * out.height + y) * out.width * channels;
+      float* __restrict best = output + at;
+      std::int32_t* __restrict place = kPlaces ? places + at : nullptr;
+      for (std::size_t x = 0; x < out.width; ++x, window += 2 * channels) {
+        const float* __restrict v0 = window;
+        const float* __restrict v1 = window + channels;
+        const float* __restrict v2 = window + row;
+        const float* __restrict v3 = window + row + channels;
+        for (std::size_t c = 0; c < channels; ++c) {
+          float value = v0[c];
+          std::int32_t number = 0;
+          number = v1[c] > value ? 1 : number;
+          value = v1[c] > value ? v1[c] : value;
+          number = v2[c] > value ? 2 : number;
+          value = v2[c] > value ? v2[c] : value;
+          number = v3[c] > value ? 3 : number;
+          value = v3[c] > value ? v3[c] : value;
+          best[c] = value;
+          if constexpr (kPlaces) place[c] = number;
+        }
+        best += channels;
+        if constexpr (kPlaces) place += channels;
+      }
+    }
+}
+
+// Every element of the windows is set; what lies outside them is the caller's.
+template <bool kMask>
+void max_pool_2x2_backward(Shape in, Shape out, std::size_t batch, const float* output,
+                           const std::int32_t* places, const float* output_gradient,
+                           float* input_gradient) {
+  const std::size_t channels = in.channels;
+  const std::size_t row = in.width * channels;
+  for (std::size_t n = 0; n < batch; ++n)
+    for (std::size_t y = 0; y < out.height; ++y) {
+      float* window = input_gradient + (n * in.height + 2 * y) * row;
+      std::size_t at = (n * out.height + y) * out.width * channels;
+      for (std::size_t x = 0; x < out.width; ++x, window += 2 * channels, at += channels) {
+        const float* __restrict top = output + at;
+        const float* __restrict g = output_gradient + at;
+        const std::int32_t* __restrict place = places + at;
+        float* __restrict v0 = window;
+        float* __restrict v1 = window + channels;
+        float* __restrict v2 = window + row;
+        float* __restrict v3 = window + row + channels;
+        for (std::size_t c = 0; c < channels; ++c) {
+          const float value = kMask && !(top[c] > 0) ? 0.0F : g[c];
+          v0[c] = place[c] == 0 ? value : 0.0F;
+          v1[c] = place[c] == 1 ? value : 0.0F;
+          v2[c] = place[c] == 2 ? value : 0.0F;
+          v3[c] = place[c] == 3 ? value : 0.0F;
+        }
+      }
+    }
+}
+
 }  // namespace
 
 void transpose(const float* input, std::size_t rows, std::size_t cols, const float* bias, bool relu,
@@ -120,6 +185,9 @@ void deliver(std::span<const float> source, float* target, bool accumulate) {
 
 void max_pool(const Op& op, Shape in, Shape out, std::size_t batch, const float* input,
               float* output, std::int32_t* places) {
+  if (op.kernel == 2 && op.stride == 2)
+    return places == nullptr ? max_pool_2x2<false>(in, out, batch, input, output, nullptr)
+                             : max_pool_2x2<true>(in, out, batch, input, output, places);
   const std::size_t channels = in.channels;
   const std::size_t k = op.kernel;
   std::vector<std::int32_t> unused(places == nullptr ? channels : 0);
@@ -154,6 +222,11 @@ void max_pool_backward(const Op& op, Shape in, Shape out, std::size_t batch, con
   const bool apart = op.kernel == op.stride && !op.accumulate;
   if (!op.accumulate && (!apart || out.height * k != in.height || out.width * k != in.width))
     std::fill_n(input_gradient, batch * in.size(), 0.0F);
+  if (apart && k == 2)
+    return op.mask_input ? max_pool_2x2_backward<true>(in, out, batch, output, places,
+                                                       output_gradient, input_gradient)
+                         : max_pool_2x2_backward<false>(in, out, batch, output, places,
+                                                        output_gradient, input_gradient);
   std::vector<float> masked(channels);
   for (std::size_t n = 0; n < batch; ++n)
     for (std::size_t y = 0; y < out.height; ++y)

@@ -1,0 +1,157 @@
+// train_bench train|infer NETWORK SAMPLES [BATCH]: samples per second of processor time of one
+// thread, the median over windows. train_bench sgemm: GFLOP/s of a 1024 x 1024 x 1024 product. With
+// `wall SECONDS` in front, work done per second of wall-clock time, for runs side by side on own
+// cores. bench/train.py runs it beside PyTorch.
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "oubli/base/random.h"
+#include "oubli/nn/convolution.h"
+#include "oubli/nn/train.h"
+
+namespace {
+
+using namespace oubli;
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+NetworkSpec spec_of(const std::string& name) {
+  if (name == "mlp") return mlp_network();
+  if (name == "resnet") return residual_network();
+  if (name.starts_with("cnn")) return cnn_network(std::stoul(name.substr(3)));
+  fail(ErrorCode::usage, "train_bench: no network '{}'", name);
+}
+
+ImageSet noise(const NetworkSpec& spec, std::size_t count) {
+  ImageSet set{.name = "noise",
+               .channels = spec.channels,
+               .height = spec.height,
+               .width = spec.width,
+               .pixels = {},
+               .labels = {},
+               .class_names = std::vector<std::string>(spec.classes)};
+  RandomStream random(1, task_id("bench"));
+  for (std::size_t i = 0; i < count; ++i)
+    set.labels.push_back(static_cast<std::uint32_t>(random.below(spec.classes)));
+  for (std::size_t i = 0; i < count * set.image_size(); ++i)
+    set.pixels.push_back(static_cast<std::uint8_t>(random.next_u32()));
+  return set;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+constexpr std::size_t kWindows = 5;
+
+// `once` does `work` units; how many per second?
+double rate(double work, bool wall, double seconds, const std::function<void()>& once) {
+  once();
+  if (wall) {
+    const double begin = wall_seconds();
+    double done = 0;
+    double now = begin;
+    while ((now = wall_seconds()) < begin + seconds) {
+      once();
+      done += work;
+    }
+    return done / (now - begin);
+  }
+  std::vector<double> rates;
+  for (std::size_t window = 0; window < kWindows; ++window) {
+    const double begin = processor_seconds();
+    double done = 0;
+    do {
+      once();
+      done += work;
+    } while (processor_seconds() < begin + 0.2);
+    rates.push_back(done / (processor_seconds() - begin));
+  }
+  return median(rates);
+}
+
+double sgemm_rate(bool wall, double seconds) {
+  constexpr std::size_t n = 1024;
+  std::vector<float> a(n * n, 0.5F);
+  std::vector<float> b(n * n, 0.25F);
+  std::vector<float> c(n * n);
+  const SingleThread single;
+  return rate(2e-9 * n * n * n, wall, seconds, [&] {
+    multiply({.m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n}, a.data(), b.data(), c.data());
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    std::vector<std::string> words(argv + 1, argv + argc);
+    bool wall = false;
+    double seconds = 0;
+    if (words.size() > 2 && words[0] == "wall") {
+      wall = true;
+      seconds = std::stod(words[1]);
+      words.erase(words.begin(), words.begin() + 2);
+    }
+    if (words.size() == 1 && words[0] == "sgemm") {
+      fmt::print("{}\n", sgemm_rate(wall, seconds));
+      return 0;
+    }
+    if (words.size() < 3) return 2;
+    const NetworkSpec spec = spec_of(words[1]);
+    const std::size_t samples = std::stoul(words[2]);
+    const ImageSet set = noise(spec, samples);
+    if (words[0] == "infer") {
+      const Network network(spec, 1, 1);
+      Matrix<float> images(samples, set.image_size());
+      std::ranges::transform(set.pixels, images.data(),
+                             [](std::uint8_t p) { return static_cast<float>(p) / 255.0F; });
+      fmt::print("{}\n", rate(static_cast<double>(samples), wall, seconds,
+                              [&] { (void)network.logits(images); }));
+      return 0;
+    }
+    // Epochs of one training, so that setting up is not counted.
+    TrainOptions options;
+    options.batch = words.size() > 3 ? std::stoul(words[3]) : 32;
+    options.epochs = 1000000;
+    std::vector<double> rates;
+    double begin = 0;
+    double last = 0;
+    std::stop_source stop;
+    try {
+      (void)train(spec, set, options, stop.get_token(), [&](const EpochReport& epoch) {
+        const double now = wall ? wall_seconds() : processor_seconds();
+        if (epoch.epoch == 0) {
+          begin = now;
+        } else {
+          rates.push_back(static_cast<double>(samples) / (now - last));
+          if (now - begin > (wall ? seconds : 1.0) && rates.size() >= (wall ? 1 : kWindows))
+            stop.request_stop();
+        }
+        last = now;
+      });
+    } catch (const Error&) {  // the stop
+    }
+    fmt::print("{}\n",
+               wall ? static_cast<double>(samples * rates.size()) / (last - begin) : median(rates));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "train_bench: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,83 @@
+"""torch_oracle.py FOLDER: loss, logits and gradients of a network in double precision, for torch_test.cpp.
+
+Reads spec.json (layers, parameter names and shapes), parameters.f32, images.f32 (channels first), labels.u32;
+writes result.json (loss), logits.f64 and gradients.f64 (of the trained parameters, in order).
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+folder = sys.argv[1]
+torch.set_num_threads(1)
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+with open(path("spec.json")) as file:
+    spec = json.load(file)
+
+raw = np.fromfile(path("parameters.f32"), dtype=np.float32)
+weights, at = {}, 0
+for entry in spec["parameters"]:
+    count = int(np.prod(entry["shape"]))
+    values = torch.tensor(raw[at:at + count].astype(np.float64).reshape(entry["shape"]))
+    weights[entry["name"]] = values.requires_grad_(entry["trained"])
+    at += count
+assert at == raw.size
+
+
+def same_padding(size, kernel, stride):
+    """TensorFlow's: PyTorch has no `same` at stride 2, and would pad both sides alike."""
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def layer(entry, x, name):
+    kind = entry["kind"]
+    bias = weights.get(name + ".bias")
+    if kind == "dense":
+        return F.linear(x.flatten(1), weights[name + ".weight"], bias)
+    if kind == "conv":
+        kernel, stride = entry["kernel"], entry.get("stride", 1)
+        if entry.get("padding") == "same":
+            x = F.pad(x, (*same_padding(x.shape[3], kernel, stride), *same_padding(x.shape[2], kernel, stride)))
+        return F.conv2d(x, weights[name + ".weight"], bias, stride)
+    if kind == "max_pool":
+        return F.max_pool2d(x, entry["kernel"], entry.get("stride", 1))
+    if kind == "global_max_pool":
+        return F.adaptive_max_pool2d(x, 1)
+    if kind == "global_average_pool":
+        return F.adaptive_avg_pool2d(x, 1)
+    if kind == "batch_norm":
+        return F.batch_norm(x, None, None, weights[name + ".scale"], weights[name + ".shift"], True, 0.01, 1e-3)
+    if kind == "relu":
+        return torch.relu(x)
+    if kind == "sigmoid":
+        return torch.sigmoid(x)
+    if kind == "residual":
+        return sequence(entry["branch"], x, name + ".branch") + sequence(entry["shortcut"], x, name + ".shortcut")
+    raise ValueError(kind)
+
+
+def sequence(layers, x, name):
+    for i, entry in enumerate(layers):
+        x = layer(entry, x, f"{name}.{i}")
+    return x
+
+
+images = torch.tensor(np.fromfile(path("images.f32"), dtype=np.float32).astype(np.float64).reshape(-1, *spec["network"]["input"]))
+labels = torch.tensor(np.fromfile(path("labels.u32"), dtype=np.uint32).astype(np.int64))
+logits = layer({"kind": "dense"}, sequence(spec["network"]["layers"], images, "layers"), "head")
+loss = F.cross_entropy(logits, labels)
+loss.backward()
+gradients = [weights[e["name"]].grad.numpy().ravel() for e in spec["parameters"] if e["trained"]]
+np.concatenate(gradients).astype(np.float64).tofile(path("gradients.f64"))
+logits.detach().numpy().astype(np.float64).tofile(path("logits.f64"))
+with open(path("result.json"), "w") as file:
+    json.dump({"loss": loss.item()}, file)

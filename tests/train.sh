@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# train.sh PROGRAM: oubli train and oubli predict on a small made-up data set: results do not depend on the
+# number of jobs, wrong input has its exit code and leaves nothing, Ctrl-C ends cleanly.
+set -euo pipefail
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export OUBLI_DATA=$work/data
+mkdir -p data/mnist
+
+# Ten classes, each with its own bright row; 600 images to train on, 100 to test.
+/usr/bin/python3 - <<'PYTHON'
+import random, struct
+random.seed(1)
+for prefix, count in (("train", 600), ("t10k", 100)):
+    labels = bytes(i % 10 for i in range(count))
+    pixels = bytearray(random.randrange(80) for _ in range(count * 784))
+    for i, label in enumerate(labels):
+        for x in range(28):
+            pixels[i * 784 + (2 * label + 4) * 28 + x] = 200
+    open(f"data/mnist/{prefix}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, count, 28, 28) + pixels)
+    open(f"data/mnist/{prefix}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, count) + labels)
+PYTHON
+
+fail() { echo "train.sh: $*" >&2; exit 1; }
+expect() { # expect CODE WORDS COMMAND...: exit code, and words in what it says
+  local code=$1 words=$2 found=0
+  shift 2
+  "$@" >out 2>err || found=$?
+  [ "$found" = "$code" ] || fail "exit code $found, wanted $code: $*: $(cat err)"
+  grep -qF -- "$words" out err || fail "'$words' not in what was said: $*: $(cat out err)"
+}
+
+expect 0 'accuracy 100.00 %' "$program" -q train mnist --epochs 4 --learning-rate 0.01 -o model.onnx
+expect 2 'exists' "$program" train mnist --epochs 1 -o model.onnx
+expect 0 '"test_images": 90' "$program" -q train mnist --without 3 --epochs 1 --json -o retrained.onnx
+expect 2 "no class 'three'" "$program" train mnist --without three -o other.onnx
+expect 2 'there are 10 classes' "$program" train mnist --without 10 -o other.onnx
+expect 7 'tools/get-data cifar10' "$program" train cifar10 -o other.onnx
+expect 2 'no data set' "$program" train emnist -o other.onnx
+expect 6 'missing.json' "$program" train mnist --network missing.json -o other.onnx
+echo '{"format": "oubli-network", "version": 1, "layers": [{"kind": "conv", "units": 4, "kernel": 40}]}' >large.json
+expect 3 'the window is larger than the image' "$program" train mnist --network large.json -o other.onnx
+[ ! -e other.onnx ] || fail "a failed training left a file"
+
+echo '{"format": "oubli-network", "version": 1, "layers": [{"kind": "conv", "units": 8, "kernel": 3, "stride": 2}, {"kind": "relu"}]}' >own.json
+expect 0 'accuracy' "$program" -q train mnist --network own.json --epochs 2 -o own.onnx
+
+# The same bytes for any number of jobs, and other ones for another model.
+expect 0 'model-0003.onnx' "$program" -q train mnist --models 4 --epochs 1 --seed 5 --jobs 1 -o one
+expect 0 'model-0003.onnx' "$program" -q train mnist --models 4 --epochs 1 --seed 5 --jobs 3 -o three
+diff -r one three || fail "models depend on the number of jobs"
+! cmp -s one/model-0000.onnx one/model-0001.onnx || fail "two models are the same"
+
+expect 0 'accuracy 100.00 %' "$program" predict model.onnx --data mnist -o logits.npy --features f.npy --labels y.npy
+expect 2 'exists' "$program" predict model.onnx --data mnist -o logits.npy
+expect 0 'on 90 images' "$program" predict retrained.onnx --data mnist -o retrained.npy
+head -c 100 model.onnx >cut.onnx
+expect 3 'cut.onnx' "$program" predict cut.onnx --data mnist -o other.npy
+/usr/bin/python3 - <<'PYTHON'
+import json, numpy, onnx
+from onnx import numpy_helper
+model = onnx.load("model.onnx")
+onnx.checker.check_model(model, full_check=True)
+assert model.ir_version == 8 and model.opset_import[0].version == 17
+meta = {p.key: p.value for p in model.metadata_props}
+assert json.loads(meta["class_names"]) == [str(i) for i in range(10)]
+weights = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
+f, z, y = numpy.load("f.npy"), numpy.load("logits.npy"), numpy.load("y.npy")
+assert z.shape == (100, 10) and f.shape == (100, 50)
+assert abs(f @ weights["head.weight"].T + weights["head.bias"] - z).max() < 1e-4
+assert (z.argmax(1) == y).all()
+PYTHON
+
+# Interrupted: exit code 130, no model, no temporaries.
+"$program" -q train mnist --models 2 --epochs 1000000 -o stopped 2>err &
+pid=$!
+sleep 2
+kill -INT "$pid"
+code=0
+wait "$pid" || code=$?
+[ "$code" = 130 ] || fail "interrupted: exit code $code, wanted 130"
+[ -z "$(ls -A stopped)" ] || fail "interrupted: left $(ls -A stopped)"
+echo "train.sh: passed"

@@ -199,6 +199,7 @@ NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
   if (methods.empty()) return out;
   const json& audit = *methods.front().second;  // features are the same for every method
   for (const json& probe : list(audit, "probes")) {
+    if (find(probe, "seen") == nullptr && find(probe, "unseen") == nullptr) continue;
     if (out.note.empty()) out.note = text(probe, "sentence");
     const auto cell = [&](const char* key) {
       return find(probe, key) != nullptr ? plus_minus(probe, key, 1, 3) : text(probe, "reason");

@@ -1,5 +1,6 @@
 #include "oubli/report/html.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -86,6 +87,17 @@ std::string base64(std::string_view bytes) {
       group = group << 8U | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
     for (std::size_t j = 0; j < 4; ++j)
       out += i + j <= bytes.size() ? kDigits[group >> (18U - 6U * j) & 63U] : '=';
+  }
+  return out;
+}
+
+Table without_empty_columns(const Table& table) {
+  Table out;
+  out.rows.resize(table.rows.size());
+  for (std::size_t j = 0; j < table.columns.size(); ++j) {
+    if (std::ranges::all_of(table.rows, [j](const auto& row) { return row[j].empty(); })) continue;
+    out.columns.push_back(table.columns[j]);
+    for (std::size_t i = 0; i < table.rows.size(); ++i) out.rows[i].push_back(table.rows[i][j]);
   }
   return out;
 }

@@ -23,6 +23,9 @@ struct Table {
   std::vector<std::vector<std::string>> rows;
 };
 
+// Without the columns that have no cell with text.
+[[nodiscard]] Table without_empty_columns(const Table& table);
+
 [[nodiscard]] std::string html(const Table& table);
 // The same, closed behind a line that opens it: "Numbers behind this picture".
 [[nodiscard]] std::string html_details(std::string_view summary, const Table& table);

@@ -37,5 +37,13 @@ TEST(Table, CellsAreEscapedAndNumbersMarked) {
   EXPECT_NE(text.find("<th>class</th><th class=\"n\">count</th>"), std::string::npos) << text;
 }
 
+TEST(Table, EmptyColumnsGo) {
+  const Table table =
+      without_empty_columns({{{"a"}, {"b", true}, {"c"}}, {{"1", "", ""}, {"", "", "2"}}});
+  ASSERT_EQ(table.columns.size(), 2U);
+  EXPECT_EQ(table.columns[1].title, "c");
+  EXPECT_EQ(table.rows[1], (std::vector<std::string>{"", "2"}));
+}
+
 }  // namespace
 }  // namespace oubli::report

@@ -74,6 +74,14 @@ double common_top(const std::vector<const Measured*>& all, double at_least) {
   return std::min(1.0, std::ceil(top * 10 - 1e-9) / 10);
 }
 
+// The lower end: 0, or below if a value is.
+double common_bottom(const std::vector<const Measured*>& all) {
+  double bottom = 0;
+  for (const Measured* m : all)
+    if (m->value) bottom = std::min(bottom, *m->value);
+  return bottom > -0.02 ? 0 : std::max(-1.0, std::floor(bottom * 10 + 1e-9) / 10);
+}
+
 // Collects the sections and the list of links to them.
 class Sections {
  public:
@@ -141,7 +149,7 @@ std::string leak_panels(const Audit& audit, bool forgotten) {
     picture.title =
         (observer == "label" ? "Observer sees the top-1 label" : "Observer sees " + observer);
     picture.axis = "advantage (0 = guessing, 1 = certain)";
-    picture.low = 0;
+    picture.low = common_bottom(all);
     picture.high = top;
     for (const std::string& method : methods) picture.series.push_back(series_of(method));
     for (const std::string& attack : attacks) {

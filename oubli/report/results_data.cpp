@@ -150,6 +150,7 @@ NamedTable published_table(const json& source) {
       out.table.rows.push_back(std::move(line));
     }
   }
+  out.table = without_empty_columns(out.table);
   out.charts = published_charts(source);
   return out;
 }

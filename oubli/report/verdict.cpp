@@ -21,10 +21,19 @@ Measured in_hundred(const Measured& advantage) {
   return {map(advantage.value), map(advantage.low), map(advantage.high), advantage.reason};
 }
 
+// Whether somebody who sees `observer` can work out `other`.
+bool includes(const std::string& observer, const std::string& other) {
+  if (observer == "logits")
+    return other == "probabilities" || other == "label" || other == observer;
+  if (observer == "probabilities") return other == "label" || other == observer;
+  return other == observer;
+}
+
 const Leak* strongest(const Audit& audit, const std::string& method, const std::string& observer) {
   const Leak* best = nullptr;
   for (const Leak& leak : audit.leaks) {
-    if (leak.method != method || leak.observer != observer || !leak.forgotten.value) continue;
+    if (leak.method != method || !includes(observer, leak.observer) || !leak.forgotten.value)
+      continue;
     if (best == nullptr || *leak.forgotten.value > *best->forgotten.value) best = &leak;
   }
   return best;
@@ -97,7 +106,10 @@ std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method
     ObserverVerdict verdict{.observer = observer};
     verdict.worst = strongest(audit, method, observer);
     if (method != "naive") verdict.naive = strongest(audit, "naive", observer);
-    if (verdict.worst != nullptr) verdict.level = level_of(*verdict.worst);
+    if (verdict.worst != nullptr) {
+      verdict.level = level_of(*verdict.worst);
+      verdict.has_interval = verdict.worst->forgotten.low.has_value();
+    }
     out.push_back(verdict);
   }
   return out;
@@ -118,9 +130,10 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
   };
   const auto odds = [](const Leak& leak) {
     return fmt::format(
-        "the best attack, {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
+        "the best attack, {} on {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
         "(guessing: 50)",
-        leak.attack, in_hundred(*leak.forgotten.value));
+        leak.attack, leak.observer == "label" ? "the label" : leak.observer,
+        in_hundred(*leak.forgotten.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {
@@ -132,6 +145,8 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
   if (!visible.empty())
     add(fmt::format("against {}: no; {}", somebody(visible), odds(*worst_of(visible))));
   if (out.empty()) return fmt::format("Not known: no attack on {} could be computed.", method);
+  if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval))
+    out += ": a sketch, from too few models for intervals";
   return out + ".";
 }
 
@@ -163,8 +178,8 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
   out.title = "How often the best attack is right, by what it sees";
   out.now_name = method;
   out.before_name = "naive, for comparison";
-  const auto words = std::to_array<const char*>(
-      {"not told apart", "faintly told apart", "can tell", "not computed"});
+  const auto words =
+      std::to_array<const char*>({"not told apart", "faint trace", "can tell", "not computed"});
   for (const ObserverVerdict& v : verdicts) {
     VerdictChart::Row row;
     row.observer = v.observer == "label" ? "sees the top-1 label" : "sees " + v.observer;

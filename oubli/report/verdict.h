@@ -10,7 +10,8 @@
 // "Can I hand this model over, and against whom?" in one sentence and one picture.
 namespace oubli::report {
 
-// The strongest attack of one observer against one method, of those tried.
+// The strongest attack of one observer against one method, of those tried. Who sees logits can work
+// out probabilities, and who sees those the label: the attacks on them are open to him as well.
 struct ObserverVerdict {
   enum class Level {
     not_told_apart,  // the interval reaches the floor's (or 0 where no floor was measured)
@@ -22,6 +23,7 @@ struct ObserverVerdict {
   Level level = Level::unknown;
   const Leak* worst = nullptr;
   const Leak* naive = nullptr;  // the worst against naive deletion, if measured
+  bool has_interval = false;
 };
 
 // An advantage this far above the floor is 5 more right answers in 100.

@@ -52,10 +52,32 @@ TEST(Verdict, SaysAgainstWhom) {
   EXPECT_EQ(
       text,
       "Against somebody who sees only the top-1 label: yes, as far as tested; against somebody "
-      "who sees probabilities: nearly; the best attack, AdaBoost, rightly tells it from a "
-      "retrained model in 55 of 100 cases (guessing: 50); against somebody who sees logits: no; "
-      "the best attack, AdaBoost, rightly tells it from a retrained model in 72 of 100 cases "
-      "(guessing: 50).");
+      "who sees probabilities: nearly; the best attack, AdaBoost on probabilities, rightly tells "
+      "it "
+      "from a retrained model in 55 of 100 cases (guessing: 50); against somebody who sees logits: "
+      "no; "
+      "the best attack, AdaBoost on logits, rightly tells it from a retrained model in 72 of 100 "
+      "cases (guessing: 50).");
+}
+
+TEST(Verdict, WhoSeesMoreCanDoWhatWhoSeesLessCan) {
+  Audit audit;
+  audit.leaks = {leak("normalization", "logits", "AdaBoost", 0.01, 0.02),
+                 leak("normalization", "probabilities", "AdaBoost", 0.02, 0.02),
+                 leak("normalization", "label", "forest", 0.4, 0.02)};
+  const auto verdicts = judge(audit, "normalization");
+  for (const ObserverVerdict& verdict : verdicts) {
+    EXPECT_EQ(verdict.level, Level::can_tell) << verdict.observer;
+    EXPECT_EQ(verdict.worst->attack, "forest");
+  }
+  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("forest on the label"));
+}
+
+TEST(Verdict, WithoutIntervalsItIsASketch) {
+  Audit audit = example();
+  for (Leak& l : audit.leaks) l.forgotten.low = l.forgotten.high = std::nullopt;
+  EXPECT_THAT(sentence(judge(audit, "normalization"), "normalization"),
+              HasSubstr("a sketch, from too few models"));
 }
 
 TEST(Verdict, WithoutAFloorOnlyGuessingIsTheFloor) {

@@ -15,7 +15,7 @@ def figure(value):
 def leaks(level):
     def observers(factor):
         out = []
-        for observer, part in (("logits", 1.0), ("probabilities", 0.5), ("label", 0.05)):
+        for observer, part in (("logits", 1.0), ("probabilities", 0.25), ("label", 0.05)):
             entry = {"observer": observer, "worst": 2,
                      "attacks": [{"attack": a, "advantage": figure(level * factor * part * f)}
                                  for a, f in ATTACKS.items()]}

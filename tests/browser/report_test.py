@@ -119,13 +119,15 @@ class ReportTest(unittest.TestCase):
         self.open(self.folder)
         text = self.browser.run("return document.querySelector('.answer .sentence').textContent")
         self.assertIn("Against somebody who sees only the top-1 label: yes, as far as tested", text)
-        self.assertIn("against somebody who sees logits or probabilities: no", text)
+        self.assertIn("against somebody who sees probabilities: nearly", text)
+        self.assertIn("against somebody who sees logits: no", text)
         top = self.browser.run("return document.querySelector('.answer svg').getBoundingClientRect().bottom")
         self.assertLess(top, 900)  # on the first screen
 
     def test_sections_without_data_are_absent(self):
         self.open(self.folder / "audit.json")
-        self.assertEqual(self.sections(), ["answer", "leak", "destinations", "ks", "tables", "limits", "provenance"])
+        self.assertEqual(self.sections(), ["answer", "leak", "destinations", "ks", "tables", "not-tested", "limits",
+                                           "provenance"])
         self.check_layout(DESKTOP)
         self.open(self.folder / "receipt.json", width=PHONE)
         self.assertEqual(self.sections(), ["answer", "receipt", "not-tested", "limits", "provenance"])

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""invert_test.py OUBLI: `oubli invert` and `oubli report` on a tiny data set of pictures made here."""
+"""invert_test.py OUBLI: `oubli invert`, `oubli report` and `forget --report` on tiny data made here."""
 import json
 import os
 import pathlib
+import random
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
 
@@ -83,6 +86,42 @@ class InvertTest(unittest.TestCase):
         self.assertIn("bad.json", self.oubli("report", bad, "-o", self.folder / "bad.html", code=3).stderr)
         self.assertFalse((self.folder / "bad.html").exists())
         self.oubli("report", self.folder / "nothing", code=2)
+
+
+def npy(code, shape, values):
+    """The bytes of a .npy file; code is a type letter of struct."""
+    kind = {"f": "<f4", "q": "<i8"}[code]
+    header = repr({"descr": kind, "fortran_order": False, "shape": shape})
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+            struct.pack(f"<{len(values)}{code}", *values))
+
+
+class ForgetReportTest(unittest.TestCase):
+    def test_forget_draws_its_receipt(self):
+        classes, features, per_class = 4, 6, 30
+        stream = random.Random(1)
+        weights = [stream.gauss(0, 1) for _ in range(classes * features)]
+        labels = [c for c in range(classes) for _ in range(per_class)]
+        data = [weights[c * features + j] + stream.gauss(0, 0.5) for c in labels for j in range(features)]
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            with zipfile.ZipFile(folder / "head.npz", "w") as archive:
+                archive.writestr("W.npy", npy("f", (classes, features), weights))
+            (folder / "f.npy").write_bytes(npy("f", (len(labels), features), data))
+            (folder / "y.npy").write_bytes(npy("q", (len(labels),), labels))
+            command = [OUBLI, "forget", "head.npz", "--class", "2", "--features", "f.npy", "--labels", "y.npy",
+                       "-o", "new.npz", "--report", "report.html"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("report.html", done.stderr)
+            page = (folder / "report.html").read_text()
+            self.assertIn("an input of class 2 is recognised with AUC", page)
+            self.assertIn(json.loads((folder / "new.npz.receipt.json").read_text())["output"]["files"][0]["sha256"],
+                          page)
+            for extra in (["--dry-run"], []):  # needs a receipt; exists already
+                again = subprocess.run(command + extra, cwd=folder, capture_output=True, text=True, check=False)
+                self.assertEqual(again.returncode, 2, again.stderr)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
 #include "oubli/forget/receipt.h"
+#include "oubli/report/read_report.h"
 
 namespace oubli::cli {
 namespace {
@@ -21,6 +22,7 @@ struct ForgetOptions : RequestOptions {
   std::string output;
   std::string previous;
   std::string sign;
+  std::string report;
   bool dry_run = false;
   bool force = false;
   bool json = false;
@@ -49,6 +51,10 @@ void run(const ForgetOptions& options) {
   const ForgetRequest request = make_request(options, loaded);
   if (!options.dry_run && !options.force && std::filesystem::exists(options.output))
     fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.output);
+  if (!options.report.empty() && options.dry_run)
+    fail(ErrorCode::usage, "--report needs a receipt: not together with --dry-run");
+  if (!options.report.empty() && !options.force && std::filesystem::exists(options.report))
+    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.report);
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options);
 
@@ -70,6 +76,10 @@ void run(const ForgetOptions& options) {
   if (!options.sign.empty()) outputs.signing_key = options.sign;
   if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
   const std::string receipt = carry_out(loaded.inputs, request, plan, outputs);
+  if (!options.report.empty()) {
+    const std::vector<std::filesystem::path> inputs{receipt_path(options.output)};
+    report::write_report(inputs, options.report, options.force);
+  }
   if (options.json) {
     fmt::print("{}", receipt);
     return;
@@ -99,6 +109,7 @@ void add_forget(CLI::App& app) {
   command->add_option("--previous", options->previous,
                       "Receipt of the request before this one (default: MODEL.receipt.json)");
   command->add_option("--sign", options->sign, "Sign the receipt with this key ('oubli keygen')");
+  command->add_option("--report", options->report, "Also draw the receipt as an HTML page");
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");
   command->add_flag("--allow-nonlinear-tail", options->allow_nonlinear_tail,
                     "Although a Relu, Sigmoid, ... after the logits shows a shift of them");
@@ -111,7 +122,8 @@ void add_forget(CLI::App& app) {
       "(--target).\n"
       "Solvers: auto (default), paper, affine, logit-affine, ridge.\n\n"
       "Examples:\n"
-      "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx\n"
+      "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx --report "
+      "report.html\n"
       "  oubli forget head.npz --class 3 --features f.npy --labels y.npy -o new.npz\n"
       "  oubli forget head.safetensors --class alice --class bob --class-names names.txt \\\n"
       "        --means means.npz -o new.safetensors\n"

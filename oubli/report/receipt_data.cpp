@@ -55,6 +55,7 @@ NamedTable class_table(const json& document) {
     out.table.rows.push_back({entry.at("old").dump(), now != nullptr ? now->dump() : "forgotten",
                               text(entry, "name"), samples != nullptr ? samples->dump() : ""});
   }
+  out.table = without_empty_columns(out.table);
   return out;
 }
 

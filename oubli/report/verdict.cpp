@@ -151,26 +151,38 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
 }
 
 std::string sentence(const Receipt& receipt) {
-  const LeakCheck* worst = nullptr;
-  for (const LeakCheck& check : receipt.leak_checks)
-    if (check.chosen.value && (worst == nullptr || *check.chosen.value > *worst->chosen.value))
-      worst = &check;
   const std::string what =
       receipt.forgotten.empty() ? "the forgotten class" : join(receipt.forgotten);
-  if (worst == nullptr)
+  // The strongest read-out of each observer, and the same had the output merely been cut off.
+  std::vector<std::string> found;
+  std::vector<std::string> observers;
+  for (const LeakCheck& check : receipt.leak_checks)
+    if (check.chosen.value && std::ranges::find(observers, check.observer) == observers.end())
+      observers.push_back(check.observer);
+  for (const std::string& observer : observers) {
+    double chosen = 0;
+    double naive = 0;
+    for (const LeakCheck& check : receipt.leak_checks) {
+      if (!includes(observer, check.observer)) continue;
+      chosen = std::max(chosen, check.chosen.value.value_or(0));
+      naive = std::max(naive, check.naive.value.value_or(0));
+    }
+    std::string part =
+        fmt::format("{:.2f} from {}", chosen, observer == "label" ? "the top-1 label" : observer);
+    if (naive > 0 && receipt.method != "naive")
+      part += found.empty() ? fmt::format(" ({:.2f} had its output merely been cut off)", naive)
+                            : fmt::format(" ({:.2f})", naive);
+    found.push_back(std::move(part));
+  }
+  if (found.empty())
     return fmt::format(
         "Not known yet: {} was taken out by {}, but no data was given to check what an observer "
         "still sees.",
         what, receipt.method);
-  std::string out = fmt::format(
-      "One model alone cannot settle it: somebody who sees {} recognises an input of {} by the {} "
-      "with AUC {:.2f}",
-      worst->observer, what, worst->read_out, *worst->chosen.value);
-  if (worst->naive.value && receipt.method != "naive")
-    out += fmt::format(", against {:.2f} had its output merely been cut off", *worst->naive.value);
-  return out +
-         " (0.50 is chance, but retrained models are not at 0.50 either: an audit with retrained "
-         "models gives the floor).";
+  return fmt::format(
+      "One model alone cannot settle it: an input of {} is recognised with AUC {}; 0.50 is chance, "
+      "but retrained models are not at 0.50 either, and an audit with some gives that floor.",
+      what, join(found));
 }
 
 VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::string& method) {

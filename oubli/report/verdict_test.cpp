@@ -115,9 +115,13 @@ TEST(Verdict, OfASingleDeletionNamesTheStrongestReadOut) {
   EXPECT_THAT(sentence(receipt), HasSubstr("Not known yet: alice and bob was taken out"));
   receipt.leak_checks = {{"logits", "mean of the retained logits", around(0.9), around(0.53)},
                          {"logits", "best linear read-out", around(0.97), around(0.947)}};
-  const std::string text = sentence(receipt);
-  EXPECT_THAT(text, HasSubstr("by the best linear read-out with AUC 0.95"));
-  EXPECT_THAT(text, HasSubstr("against 0.97 had"));
+  receipt.leak_checks.push_back({"label", "best linear read-out", around(0.6), around(0.61)});
+  EXPECT_EQ(
+      sentence(receipt),
+      "One model alone cannot settle it: an input of alice and bob is recognised with AUC 0.95 "
+      "from logits (0.97 had its output merely been cut off) and 0.61 from the top-1 label "
+      "(0.60); 0.50 is chance, but retrained models are not at 0.50 either, and an audit with "
+      "some gives that floor.");
 }
 
 TEST(Join, ReadsAsProse) {

@@ -1,8 +1,10 @@
 #include "oubli/filtration/head.h"
 
 #include <Eigen/Core>
+#include <algorithm>
 
 #include "oubli/array/row_blocks.h"
+#include "oubli/base/workers.h"
 #include "oubli/filtration/eigen.h"
 
 namespace oubli {
@@ -57,6 +59,36 @@ Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features
   eigen(logits.view()) *= head.weight_scale;
   eigen(logits.view()).rowwise() +=
       Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size()));
+  return logits;
+}
+
+Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, unsigned workers) {
+  OUBLI_ASSERT(features.cols() == head.features());
+  using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  std::vector<float> stored(head.weights.count());
+  decode(head.weights.dtype, head.weights.bytes, std::span(stored));
+  const Eigen::Map<const FloatMatrix> W(stored.data(), eigen_index(head.weights.shape[0]),
+                                        eigen_index(head.weights.shape[1]));
+  const std::vector<double> bias = bias_of(head);
+  const Eigen::RowVectorXf b =
+      Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size())).cast<float>();
+  const auto scale = static_cast<float>(head.weight_scale);
+  Matrix<float> logits(features.rows(), head.classes());
+  constexpr std::size_t kBlock = 512;
+  run_tasks((features.rows() + kBlock - 1) / kBlock, workers, [&](std::size_t block, unsigned) {
+    const std::size_t first = block * kBlock;
+    const std::size_t rows = std::min(kBlock, features.rows() - first);
+    const Eigen::Map<const FloatMatrix> X(features.row(first).data(), eigen_index(rows),
+                                          eigen_index(features.cols()));
+    Eigen::Map<FloatMatrix> Y(logits.row(first).data(), eigen_index(rows),
+                              eigen_index(logits.cols()));
+    if (head.transposed)
+      Y.noalias() = X * W;
+    else
+      Y.noalias() = X * W.transpose();
+    Y *= scale;
+    Y.rowwise() += b;
+  });
   return logits;
 }
 

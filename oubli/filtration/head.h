@@ -30,6 +30,10 @@ void validate(const HeadView& head);
 [[nodiscard]] std::vector<double> bias_of(const HeadView& head);
 // X W^T + 1 b^T, scaled: the logits of features X (n x features), n x classes.
 [[nodiscard]] Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features);
+// The same in float32, as a runtime computes them, by blocks of samples on several threads: for
+// logits that are looked at, not solved with. The result does not depend on `workers`.
+[[nodiscard]] Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features,
+                                      unsigned workers);
 // Y W, scaled: combinations Y (n x classes) of the rows of W, n x features.
 [[nodiscard]] Matrix<double> combine_rows(const HeadView& head,
                                           MatrixView<const double> combinations);

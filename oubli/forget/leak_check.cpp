@@ -5,6 +5,7 @@
 
 #include "oubli/audit/leak.h"
 #include "oubli/base/random.h"
+#include "oubli/base/workers.h"
 
 namespace oubli {
 namespace {
@@ -35,13 +36,6 @@ std::vector<std::size_t> choose_for_leaks(std::span<const std::uint32_t> labels,
   return of_forgotten;
 }
 
-Matrix<float> to_float(const Matrix<double>& values) {
-  Matrix<float> result(values.rows(), values.cols());
-  std::ranges::transform(values.flat(), result.flat().begin(),
-                         [](double value) { return static_cast<float>(value); });
-  return result;
-}
-
 Matrix<float> keep_columns(MatrixView<const float> logits, std::span<const std::size_t> retained) {
   Matrix<float> kept(logits.rows(), retained.size());
   for (std::size_t i = 0; i < logits.rows(); ++i)
@@ -60,10 +54,9 @@ BothLogits logits_after(const HeadView& old_head, const HeadView& new_head,
   const Matrix<float> values = pick_samples(data.values, rows);
   if (data.space == Space::logits)
     return {keep_columns(values, plan.filter.retained), plan.on_logits->apply(values.view())};
-  Matrix<double> features(values.rows(), values.cols());
-  std::ranges::copy(values.flat(), features.flat().begin());
-  return {keep_columns(to_float(logits_of(old_head, features)), plan.filter.retained),
-          to_float(logits_of(new_head, features))};
+  const unsigned workers = available_cores();
+  return {keep_columns(logits_of(old_head, values.view(), workers), plan.filter.retained),
+          logits_of(new_head, values.view(), workers)};
 }
 
 std::size_t count_flips(const BothLogits& logits) {

@@ -111,6 +111,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
     AtomicFile file;  // never committed: it goes when the run does
     std::optional<MappedFile> map;
   };
+  (void)remove_stale_temporaries(fs::temp_directory_path());  // of runs that were killed
   const auto owner = std::make_shared<Owner>(
       fs::temp_directory_path() /
       fmt::format("oubli-features-{}", sha256_hex(as_bytes(model.path().string())).substr(0, 12)));

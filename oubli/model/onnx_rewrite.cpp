@@ -347,15 +347,16 @@ class Rewriter {
 
   // Initializers that nothing reads but that hold the forgotten row.
   void remove_stale_copies() {
-    const RowScan scan(head_.view(), forget_);
+    std::optional<RowScan> scan;  // made when there is something to look through
     for (const onnx::TensorInfo& info : model_.graph().initializers) {
       const auto readers = readers_.find(info.name);
       if (graph_.fields[info.field].removed ||
           (readers != readers_.end() && readers->second.count() != 0))
         continue;
       const auto dtype = onnx::dtype_of(info.data_type);
-      if (!dtype || !is_float(*dtype) || scan.scan(model_.load(info).view.bytes, 1).empty())
-        continue;
+      if (!dtype || !is_float(*dtype)) continue;
+      if (!scan) scan.emplace(head_.view(), forget_);
+      if (scan->scan(model_.load(info).view.bytes, 1).empty()) continue;
       drop_initializer(info.name);
       result_.findings.push_back(
           fmt::format("the unused tensor '{}' held the forgotten row and was removed", info.name));

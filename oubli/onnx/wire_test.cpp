@@ -1,6 +1,10 @@
 #include "oubli/onnx/wire.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "oubli/base/file.h"
 #include "oubli/base/random.h"
@@ -87,6 +91,33 @@ TEST(Wire, RepeatedNumbersPackedOrNot) {
   const Message read = Message::parse(bytes, "test");
   EXPECT_EQ(repeated_ints(read, 8, "test"), (std::vector<std::int64_t>{1, -1, 1LL << 40}));
   EXPECT_EQ(repeated_floats(read, 7, "test"), (std::vector<float>{1.5F, -2.0F, 0.25F}));
+}
+
+// A sparse file with a field of 3 GiB: neither read nor copied, only measured and passed on.
+TEST(Wire, MessagesBeyondTwoGibibytes) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("oubli_wire_" + std::to_string(getpid()));
+  const std::uint64_t large = std::uint64_t{3} << 30;
+  std::vector<std::byte> head = bytes_of({0x08, 8, 0x12});
+  append_varint(head, large);
+  {
+    std::ofstream file(path, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(head.data()),
+               static_cast<std::streamsize>(head.size()));
+    file.seekp(static_cast<std::streamoff>(head.size() + large));
+    file.write("\x18\x05", 2);
+  }
+  const MappedFile mapped(path);
+  Message message = Message::parse(mapped.bytes(), "large");
+  ASSERT_EQ(message.fields.size(), 3U);
+  EXPECT_EQ(message.fields[1].payload.size(), large);
+  EXPECT_EQ(message.number_or(3, 0), 5U);
+  set_varint(message.fields[2], 300);
+  std::uint64_t written = 0;
+  message.write([&](std::span<const std::byte> piece) { written += piece.size(); });
+  EXPECT_EQ(written, mapped.bytes().size() + 1);
+  EXPECT_EQ(message.encoded_size(), written);
+  std::filesystem::remove(path);
 }
 
 // Whatever parses is written back as it was, opened or not.

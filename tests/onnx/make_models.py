@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 K, P, D = 5, 8, 6  # classes, features, inputs
 NAMES = ["ant", "bee", "cat", "dog", "elk"]
-rng = np.random.default_rng(7)
+rng = np.random.default_rng(173)
 W = rng.standard_normal((K, P)).astype(np.float32)
 B = rng.standard_normal(K).astype(np.float32)
 W1 = rng.standard_normal((D, P)).astype(np.float32)
@@ -240,7 +240,8 @@ def make(folder):
           [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out("map")], ok=False, reason="scikit-learn", domains=[ml], checker=False)
     m.add("trees", [node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain=ml)], [], [out("p")], ok=False, reason="tree", domains=[ml], checker=False)
     no("computed_weights", [node("Relu", ["W"], ["W2"]), node("Gemm", ["f", "W2", "b"], ["y"], transB=1)], wb, "computed")
-    json.dump(m.manifest, open(os.path.join(folder, "manifest.json"), "w"), indent=1)
+    with open(os.path.join(folder, "manifest.json"), "w") as file:
+        json.dump(m.manifest, file, indent=1)
 
 
 if __name__ == "__main__":

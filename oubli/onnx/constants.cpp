@@ -11,6 +11,15 @@ namespace oubli::onnx {
 namespace {
 
 constexpr std::size_t kLongestChain = 16;
+// A shape may itself stand behind a Reshape, whose shape ...: honest files do that once. Without a
+// limit a graph that refers to itself would be followed for ever.
+constexpr int kDeepestShape = 2;
+
+std::optional<Constant> follow(const Model& model, std::string_view value, int depth);
+std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::string_view value,
+                                                     int depth);
+std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const Node& node,
+                                                     int depth);
 
 LoadedTensor own(Tensor tensor, const std::string& what) {
   auto owner = std::make_shared<const Tensor>(std::move(tensor));
@@ -124,8 +133,9 @@ std::optional<LoadedTensor> cast(const LoadedTensor& tensor, std::int64_t to) {
   return own(std::move(result), tensor.view.what);
 }
 
-std::optional<LoadedTensor> squeezed(const Model& model, const Node& node, LoadedTensor tensor) {
-  const auto axes = axes_of(model, node);
+std::optional<LoadedTensor> squeezed(const Model& model, const Node& node, LoadedTensor tensor,
+                                     int depth) {
+  const auto axes = follow_axes(model, node, depth);
   const auto rank = static_cast<std::int64_t>(tensor.view.rank());
   std::vector<std::size_t> shape;
   for (std::int64_t i = 0; i < rank; ++i) {
@@ -140,8 +150,9 @@ std::optional<LoadedTensor> squeezed(const Model& model, const Node& node, Loade
   return tensor;
 }
 
-std::optional<LoadedTensor> unsqueezed(const Model& model, const Node& node, LoadedTensor tensor) {
-  const auto axes = axes_of(model, node);
+std::optional<LoadedTensor> unsqueezed(const Model& model, const Node& node, LoadedTensor tensor,
+                                       int depth) {
+  const auto axes = follow_axes(model, node, depth);
   if (!axes || axes->size() > 8) return std::nullopt;
   const auto rank = static_cast<std::int64_t>(tensor.view.rank() + axes->size());
   std::vector<std::size_t> shape;
@@ -156,15 +167,16 @@ std::optional<LoadedTensor> unsqueezed(const Model& model, const Node& node, Loa
   return tensor;
 }
 
-std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTensor tensor) {
+std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTensor tensor,
+                                  int depth) {
   if (node.op_type == "Identity") return tensor;
   if (node.op_type == "Cast") return cast(tensor, node.int_or("to", 0));
   if (node.op_type == "Transpose") {
     const Attribute* perm = node.attribute("perm");
     return transposed(tensor, perm == nullptr ? std::vector<std::int64_t>{} : perm->ints);
   }
-  if (node.op_type == "Squeeze") return squeezed(model, node, std::move(tensor));
-  if (node.op_type == "Unsqueeze") return unsqueezed(model, node, std::move(tensor));
+  if (node.op_type == "Squeeze") return squeezed(model, node, std::move(tensor), depth);
+  if (node.op_type == "Unsqueeze") return unsqueezed(model, node, std::move(tensor), depth);
   if (node.op_type == "Flatten") {
     const auto rank = static_cast<std::int64_t>(tensor.view.rank());
     std::int64_t axis = node.int_or("axis", 1);
@@ -181,7 +193,7 @@ std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTe
       return reshaped(std::move(tensor), shape->ints, false);
     }
     if (node.inputs.size() < 2) return std::nullopt;
-    const auto shape = constant_ints(model, node.inputs[1]);
+    const auto shape = follow_ints(model, node.inputs[1], depth + 1);
     if (!shape) return std::nullopt;
     return reshaped(std::move(tensor), *shape, node.int_or("allowzero", 0) != 0);
   }
@@ -195,9 +207,8 @@ bool rearranges(const Node& node) {
          !node.inputs.empty();
 }
 
-}  // namespace
-
-std::optional<Constant> constant_value(const Model& model, std::string_view value) {
+std::optional<Constant> follow(const Model& model, std::string_view value, int depth) {
+  if (depth > kDeepestShape) return std::nullopt;
   Constant constant;
   std::optional<LoadedTensor> stored;
   while (!stored) {
@@ -220,15 +231,16 @@ std::optional<Constant> constant_value(const Model& model, std::string_view valu
     value = node->inputs.front();
   }
   for (auto node = constant.chain.rbegin(); node != constant.chain.rend(); ++node) {
-    stored = apply(model, **node, std::move(*stored));
+    stored = apply(model, **node, std::move(*stored), depth);
     if (!stored) return std::nullopt;
   }
   constant.tensor = std::move(*stored);
   return constant;
 }
 
-std::optional<std::vector<std::int64_t>> constant_ints(const Model& model, std::string_view value) {
-  const std::optional<Constant> constant = constant_value(model, value);
+std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::string_view value,
+                                                     int depth) {
+  const std::optional<Constant> constant = follow(model, value, depth);
   if (!constant) return std::nullopt;
   const TensorView& view = constant->tensor.view;
   if ((view.dtype != DType::i64 && view.dtype != DType::i32) || view.count() > 64) {
@@ -245,15 +257,30 @@ std::optional<std::vector<std::int64_t>> constant_ints(const Model& model, std::
   return ints;
 }
 
-std::optional<std::vector<std::int64_t>> axes_of(const Model& model, const Node& node) {
+std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const Node& node,
+                                                     int depth) {
   if (const Attribute* axes = node.attribute("axes")) return axes->ints;
   if (node.inputs.size() < 2 || node.inputs[1].empty()) return std::nullopt;
-  const auto axes = constant_ints(model, node.inputs[1]);
+  const auto axes = follow_ints(model, node.inputs[1], depth + 1);
   if (!axes) {
     fail(ErrorCode::unfilterable, "{}: the axes of the {} are computed, wanted constants",
          model.what(), node.describe());
   }
   return axes;
+}
+
+}  // namespace
+
+std::optional<Constant> constant_value(const Model& model, std::string_view value) {
+  return follow(model, value, 0);
+}
+
+std::optional<std::vector<std::int64_t>> constant_ints(const Model& model, std::string_view value) {
+  return follow_ints(model, value, 0);
+}
+
+std::optional<std::vector<std::int64_t>> axes_of(const Model& model, const Node& node) {
+  return follow_axes(model, node, 0);
 }
 
 std::map<std::string, Readers, std::less<>> readers_of(const Graph& graph) {

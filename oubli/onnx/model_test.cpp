@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "oubli/onnx/builder.h"
+#include "oubli/onnx/constants.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli::onnx {
@@ -128,6 +129,23 @@ TEST(OnnxModel, NamesUsedInsideSubgraphsAreSeen) {
   const Model model(bytes, "test");
   EXPECT_TRUE(model.graph().nodes[0].has_subgraph);
   EXPECT_EQ(model.graph().nodes[0].outer_names, (std::vector<std::string>{"x", "W"}));
+}
+
+// Found by fuzzing: shapes that stand behind a Reshape of themselves.
+TEST(OnnxModel, ConstantsThatReferToThemselvesEnd) {
+  Message graph;
+  graph.add(message_field(schema::graph::kInitializer, tensor(1, {0})));
+  std::string before = "t";
+  for (int i = 0; i < 12; ++i) {
+    const std::string value = fmt::format("v{}", i);
+    graph.add(message_field(schema::graph::kNode,
+                            node_message("Reshape", {before, "v11"}, {value}, {}, "")));
+    before = value;
+  }
+  Message message;
+  message.add(message_field(schema::model::kGraph, std::move(graph)));
+  const auto bytes = message.encode();
+  EXPECT_FALSE(constant_value(Model(bytes, "test"), "v11").has_value());
 }
 
 TEST(OnnxModel, WantsExactlyOneGraph) { EXPECT_THROW(Model({}, "empty.onnx"), Error); }

@@ -120,6 +120,9 @@ void run(const Options& options) {
   train_options.optimizer.weight_decay = options.weight_decay;
 
   if (folder) fs::create_directories(options.output);
+  // What a killed run left.
+  const fs::path place = path_of(0).parent_path();
+  (void)remove_stale_temporaries(place.empty() ? fs::path(".") : place);
   const std::stop_token stop = stop_on_interrupt();
   std::vector<json> results(models);
   {

@@ -12,11 +12,49 @@
 
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "oubli/base/file.h"
 #include "oubli/data/samples.h"
 
 namespace oubli {
+namespace {
+
+// stb_image 2.27 writes beyond a table if a JPEG's Huffman table promises more than 256 codes (our
+// fuzzing found it). So the segments are walked first, as it walks them: markers follow each
+// other without gaps; after a start of scan comes data, up to the next FF that is followed by
+// neither 00 nor FF nor a restart marker. Error{bad_input} if a table is too large or the walk
+// breaks.
+void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& what) {
+  const auto byte = [&](std::size_t at) -> unsigned {
+    if (at >= bytes.size()) fail(ErrorCode::bad_input, "{}: a truncated JPEG image", what);
+    return std::to_integer<unsigned>(bytes[at]);
+  };
+  if (bytes.size() < 2 || byte(0) != 0xFF || byte(1) != 0xD8) return;  // no JPEG
+  for (std::size_t at = 2;;) {
+    if (byte(at) != 0xFF) fail(ErrorCode::bad_input, "{}: a damaged JPEG image", what);
+    while (byte(at) == 0xFF) ++at;
+    const unsigned marker = byte(at++);
+    if (marker == 0xD9) return;  // end of image
+    const std::size_t length = byte(at) * 256 + byte(at + 1);
+    if (marker == 0xC4) {
+      for (std::size_t table = at + 2; table < at + length;) {
+        std::size_t codes = 0;
+        for (std::size_t i = 1; i <= 16; ++i) codes += byte(table + i);
+        if (codes > 256) fail(ErrorCode::bad_input, "{}: a damaged JPEG image (DHT)", what);
+        table += 17 + codes;
+      }
+    }
+    at += length;
+    if (marker != 0xDA) continue;
+    while (byte(at) != 0xFF || byte(at + 1) == 0 || byte(at + 1) == 0xFF ||
+           (byte(at + 1) >= 0xD0 && byte(at + 1) <= 0xD7))
+      ++at;
+  }
+}
+
+}  // namespace
 
 Sample decode_image(const std::filesystem::path& path) {
   const MappedFile file(path);
@@ -24,6 +62,7 @@ Sample decode_image(const std::filesystem::path& path) {
   if (bytes.empty() || bytes.size() > std::size_t{std::numeric_limits<int>::max()}) {
     fail(ErrorCode::bad_input, "{}: {} bytes, wanted an image file", path.string(), bytes.size());
   }
+  require_sound_jpeg(bytes, path.string());
   int width = 0;
   int height = 0;
   int channels = 0;

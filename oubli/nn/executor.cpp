@@ -1,7 +1,10 @@
 #include "oubli/nn/executor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "oubli/base/error.h"
 #include "oubli/nn/kernels.h"
@@ -33,6 +36,16 @@ void permute(const Shape& in, std::size_t units, const float* source, float* tar
       }
 }
 
+// oneDNN 2.6 writes through a null pointer when there is no memory for the code that it generates,
+// so room is looked for before it is called.
+void require_room_for_code() {
+  constexpr std::size_t kRoom = std::size_t{64} << 20;
+  void* const room =
+      ::mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kRoom);
+}
+
 std::size_t element_count_of(const Parameter& parameter) {
   std::size_t count = 1;
   for (const std::size_t size : parameter.shape) count *= size;
@@ -43,6 +56,7 @@ std::size_t element_count_of(const Parameter& parameter) {
 
 Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Executor* like)
     : graph_(graph), batch_(batch), mode_(mode), states_(graph.ops.size()) {
+  require_room_for_code();
   const bool backward = mode != Mode::inference;
   const bool input_gradient = mode == Mode::input_gradient || mode == Mode::training_inputs;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {

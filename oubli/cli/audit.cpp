@@ -108,7 +108,7 @@ void check_gate(const AuditResult& result, double limit) {
 
 void run(Options& options) {
   if (!options.csv.empty() && !options.force && std::filesystem::exists(options.csv))
-    fail(ErrorCode::usage, "{}: exists; give --force to replace it", options.csv.string());
+    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.csv.string());
   check_files(options);
   AuditOptions& chosen = options.audit;
   if (!options.attacks.empty()) chosen.attacks.clear();

@@ -151,7 +151,7 @@ InversionStudy study_of(const Options& options, const ImageSet& data) {
 
 void run(const Options& options) {
   if (!options.force && fs::exists(options.output / "inversion.json"))
-    fail(ErrorCode::usage, "{}: exists; give --force to replace it",
+    fail(ErrorCode::usage, "{}: exists already; use --force to replace it",
          (options.output / "inversion.json").string());
   const ImageSet data = load(options);
   const InversionStudy study = study_of(options, data);

@@ -49,7 +49,7 @@ Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const 
 void run(const Options& options) {
   for (const fs::path& path : {options.output, options.features, options.labels})
     if (!path.empty() && !options.force && fs::exists(path))
-      fail(ErrorCode::usage, "{}: exists; give --force to replace it", path.string());
+      fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path.string());
   const NamedNetwork model = load_network(options.model);
   const ImageSet images =
       load_data_set(options.data, options.split == "train" ? Split::train : Split::test);

@@ -98,7 +98,7 @@ void run(const Options& options) {
   };
   for (std::size_t m = 0; m < models; ++m)
     if (!options.force && fs::exists(path_of(m)))
-      fail(ErrorCode::usage, "{}: exists; give --force to replace it", path_of(m).string());
+      fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path_of(m).string());
 
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;

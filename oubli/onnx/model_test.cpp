@@ -131,7 +131,7 @@ TEST(OnnxModel, NamesUsedInsideSubgraphsAreSeen) {
   EXPECT_EQ(model.graph().nodes[0].outer_names, (std::vector<std::string>{"x", "W"}));
 }
 
-// Found by fuzzing: shapes that stand behind a Reshape of themselves.
+// Shapes that stand behind a Reshape of themselves once took exponential time.
 TEST(OnnxModel, ConstantsThatReferToThemselvesEnd) {
   Message graph;
   graph.add(message_field(schema::graph::kInitializer, tensor(1, {0})));

@@ -93,7 +93,7 @@ ReportData read_report(std::span<const fs::path> inputs) {
 void write_report(std::span<const fs::path> inputs, const fs::path& output, bool replace,
                   const std::string& method, const std::string& title) {
   if (!replace && fs::exists(output))
-    fail(ErrorCode::usage, "{}: exists; give --force to replace it", output.string());
+    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", output.string());
   ReportData data = read_report(inputs);
   data.method = method;
   if (!title.empty()) data.title = title;

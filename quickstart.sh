@@ -24,10 +24,10 @@ echo "== 2. Forget one of them: a new model file, its receipt, and what still le
 
 echo
 echo "== 3. The attacker's view: small populations of networks that saw the class, and that never did"
-$oubli reproduce fashion-mnist --models 10 --run "$out/run"
+$oubli reproduce fashion-mnist --models 10 --run "$out/run" >"$out/tables.txt"
 
 echo
 echo "Look at:"
 echo "  $out/without-sandal.onnx   the new model (its receipt beside it)"
 echo "  $out/forget.html           what the request did, and what the logits still tell"
-echo "  $out/run/report.html       the audit over populations of networks"
+echo "  $out/run/report.html       the audit over populations of networks (as text: $out/tables.txt)"

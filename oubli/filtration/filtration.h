@@ -49,8 +49,8 @@ class Filtration {
 // The whole request in one call. Naive and centre need neither means nor a solve.
 struct FiltrationPlan {
   HeadFilter filter;
-  std::optional<SolverReport> solver;  // none for naive and centre
-  std::vector<std::string> warnings;   // in plain words, for the person who asked
+  std::optional<SolverReport> solver;         // none for naive and centre
+  std::vector<std::string> warnings;          // in plain words, for the person who asked
   std::optional<LogitFilter> on_logits = {};  // the same filter on logits; none for features
 };
 [[nodiscard]] FiltrationPlan plan(const HeadView& head,

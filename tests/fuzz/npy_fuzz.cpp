@@ -1,5 +1,4 @@
 #include "oubli/array/npy.h"
-
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,4 @@
 #include "oubli/array/npz.h"
-
 #include "oubli/forget/stored_means.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,8 +1,7 @@
-#include "oubli/forget/receipt.h"
-
 #include <nlohmann/json.hpp>
 
 #include "oubli/array/npz.h"
+#include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
 #include "oubli/forget/verify.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,5 +1,4 @@
 #include "oubli/array/safetensors.h"
-
 #include "oubli/model/model_file.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -11,6 +11,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/names.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
@@ -127,7 +128,8 @@ InversionStudy study_of(const Options& options, const ImageSet& data) {
   study.training.seed = options.seed;
   study.networks = options.networks;
   for (const std::string& word : options.forget)
-    study.forget.push_back(find_class(data.class_names, word));
+    study.forget.push_back(
+        static_cast<std::uint32_t>(class_named(word, data.class_names, data.class_names.size())));
   if (study.forget.empty()) {
     study.forget.resize(data.classes());
     std::iota(study.forget.begin(), study.forget.end(), 0U);

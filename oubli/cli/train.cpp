@@ -11,6 +11,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/names.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
@@ -103,7 +104,8 @@ void run(const Options& options) {
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;
   for (const std::string& word : options.without)
-    train_options.without.push_back(find_class(images.class_names, word));
+    train_options.without.push_back(static_cast<std::uint32_t>(
+        class_named(word, images.class_names, images.class_names.size())));
   const ImageSet test =
       without_classes(load_data_set(options.data, Split::test), train_options.without);
   const std::string name =

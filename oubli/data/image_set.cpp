@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "oubli/base/error.h"
-#include "oubli/base/names.h"
 
 namespace oubli {
 
@@ -71,20 +69,6 @@ ImageSet half_size(const ImageSet& set) {
       }
   }
   return half;
-}
-
-std::uint32_t find_class(std::span<const std::string> class_names, const std::string& word) {
-  const auto found = std::ranges::find(class_names, word);
-  if (found != class_names.end()) return static_cast<std::uint32_t>(found - class_names.begin());
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error == std::errc() && end == word.data() + word.size()) {
-    if (number < class_names.size()) return number;
-    fail(ErrorCode::usage, "class {}: there are {} classes, numbered from 0", word,
-         class_names.size());
-  }
-  fail(ErrorCode::usage, "no class '{}'; the nearest names are: {}", word,
-       fmt::join(nearest_names(word, class_names), ", "));
 }
 
 }  // namespace oubli

@@ -42,8 +42,4 @@ struct ImageSet {
 // rounded.
 [[nodiscard]] ImageSet half_size(const ImageSet& set);
 
-// A class named by its name or, failing that, its number. Error{usage} with the nearest names.
-[[nodiscard]] std::uint32_t find_class(std::span<const std::string> class_names,
-                                       const std::string& word);
-
 }  // namespace oubli

@@ -48,20 +48,5 @@ TEST(ImageSet, HalfSizeAveragesFourPixels) {
   EXPECT_THAT(half.pixels, ElementsAre(3, 255));  // 13/4 = 3.25, 1019/4 = 254.75
 }
 
-TEST(ImageSet, FindsClassesByNameThenNumber) {
-  const std::vector<std::string> names = {"cat", "dog", "0"};
-  EXPECT_EQ(find_class(names, "dog"), 1U);
-  EXPECT_EQ(find_class(names, "0"), 2U);  // a name comes first
-  EXPECT_EQ(find_class(names, "1"), 1U);
-  try {
-    (void)find_class(names, "dig");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::usage);
-    EXPECT_THAT(error.what(), HasSubstr("dog"));
-  }
-  EXPECT_THROW((void)find_class(names, "3"), Error);
-}
-
 }  // namespace
 }  // namespace oubli

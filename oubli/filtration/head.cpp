@@ -2,6 +2,7 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/workers.h"
@@ -10,23 +11,33 @@
 namespace oubli {
 namespace {
 
-// X S^T and Y S for a stored matrix S, read once from top to bottom.
-Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S) {
+// X of(S)^T and Y of(S) for a stored matrix S, read once from top to bottom; `of` acts on entries.
+template <typename Of>
+Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S, Of of) {
   Matrix<double> product(X.rows(), S.shape[0]);
   for_each_row_block(S, [&](std::size_t first, MatrixView<const double> block) {
     eigen(product.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
-        eigen(X) * eigen(block).transpose();
+        eigen(X) * of(eigen(block)).transpose();
   });
   return product;
 }
 
-Matrix<double> times(MatrixView<const double> Y, const TensorView& S) {
+template <typename Of>
+Matrix<double> times(MatrixView<const double> Y, const TensorView& S, Of of) {
   Matrix<double> product(Y.rows(), S.shape[1]);
   for_each_row_block(S, [&](std::size_t first, MatrixView<const double> block) {
     eigen(product.view()).noalias() +=
-        eigen(Y).middleCols(eigen_index(first), eigen_index(block.rows())) * eigen(block);
+        eigen(Y).middleCols(eigen_index(first), eigen_index(block.rows())) * of(eigen(block));
   });
   return product;
+}
+
+constexpr auto kValues = [](const auto& block) { return block; };
+constexpr auto kMagnitudes = [](const auto& block) { return block.cwiseAbs(); };
+
+void add_to_rows(Matrix<double>& logits, const std::vector<double>& bias) {
+  eigen(logits.view()).rowwise() +=
+      Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size()));
 }
 
 }  // namespace
@@ -53,13 +64,24 @@ std::vector<double> bias_of(const HeadView& head) {
 
 Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features) {
   OUBLI_ASSERT(features.cols() == head.features());
-  Matrix<double> logits =
-      head.transposed ? times(features, head.weights) : times_transpose(features, head.weights);
-  const std::vector<double> bias = bias_of(head);
+  Matrix<double> logits = head.transposed ? times(features, head.weights, kValues)
+                                          : times_transpose(features, head.weights, kValues);
   eigen(logits.view()) *= head.weight_scale;
-  eigen(logits.view()).rowwise() +=
-      Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size()));
+  add_to_rows(logits, bias_of(head));
   return logits;
+}
+
+Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> features) {
+  OUBLI_ASSERT(features.cols() == head.features());
+  Matrix<double> sizes(features.rows(), features.cols());
+  eigen(sizes.view()) = eigen(features).cwiseAbs();
+  Matrix<double> magnitudes = head.transposed ? times(sizes, head.weights, kMagnitudes)
+                                              : times_transpose(sizes, head.weights, kMagnitudes);
+  eigen(magnitudes.view()) *= std::abs(head.weight_scale);
+  std::vector<double> bias = bias_of(head);
+  for (double& value : bias) value = std::abs(value);
+  add_to_rows(magnitudes, bias);
+  return magnitudes;
 }
 
 Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, unsigned workers) {
@@ -94,8 +116,8 @@ Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, 
 
 Matrix<double> combine_rows(const HeadView& head, MatrixView<const double> combinations) {
   OUBLI_ASSERT(combinations.cols() == head.classes());
-  Matrix<double> rows = head.transposed ? times_transpose(combinations, head.weights)
-                                        : times(combinations, head.weights);
+  Matrix<double> rows = head.transposed ? times_transpose(combinations, head.weights, kValues)
+                                        : times(combinations, head.weights, kValues);
   eigen(rows.view()) *= head.weight_scale;
   return rows;
 }

@@ -34,6 +34,8 @@ void validate(const HeadView& head);
 // logits that are looked at, not solved with. The result does not depend on `workers`.
 [[nodiscard]] Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features,
                                       unsigned workers);
+// |X| |W|^T + 1 |b|^T, scaled: what the rounding errors of the logits of X are measured in.
+[[nodiscard]] Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> features);
 // Y W, scaled: combinations Y (n x classes) of the rows of W, n x features.
 [[nodiscard]] Matrix<double> combine_rows(const HeadView& head,
                                           MatrixView<const double> combinations);

@@ -19,32 +19,6 @@ std::vector<std::size_t> classes_to_check(const HeadFilter& filter, std::size_t 
   return chosen;
 }
 
-// |W| |m| + |b|, as logits of the absolute values.
-Matrix<double> magnitude_of_logits(const HeadView& head, const Matrix<double>& means) {
-  const auto absolute = [](const TensorView& tensor) {
-    Tensor copy{DType::f64, tensor.shape, std::vector<std::byte>(tensor.count() * sizeof(double))};
-    std::vector<double> values(tensor.count());
-    decode(tensor.dtype, tensor.bytes, values);
-    for (double& value : values) value = std::abs(value);
-    encode(DType::f64, values, copy.bytes);
-    return copy;
-  };
-  const Tensor weights = absolute(head.weights);
-  HeadView magnitude{weights.view("|W|"),
-                     head.transposed,
-                     std::abs(head.weight_scale),
-                     {},
-                     std::abs(head.bias_scale)};
-  Tensor bias;
-  if (head.bias) {
-    bias = absolute(*head.bias);
-    magnitude.bias = bias.view("|b|");
-  }
-  Matrix<double> absolute_means = means;
-  for (double& value : absolute_means.flat()) value = std::abs(value);
-  return logits_of(magnitude, absolute_means);
-}
-
 }  // namespace
 
 MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_head,
@@ -58,8 +32,8 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
       std::ranges::copy(block.row(chosen[next] - first), m.row(next).begin());
   });
   const Matrix<double> before = logits_of(old_head, m), after = logits_of(new_head, m);
-  const Matrix<double> magnitude = magnitude_of_logits(new_head, m);
-  const Matrix<double> old_magnitude = magnitude_of_logits(old_head, m);
+  const Matrix<double> magnitude = magnitudes_of(new_head, m);
+  const Matrix<double> old_magnitude = magnitudes_of(old_head, m);
   const double storage = unit_roundoff(new_head.weights.dtype);
   // Both sides are sums of some features + terms products, evaluated in double.
   const double arithmetic =

@@ -48,28 +48,6 @@ FileDigest digest_of_source(const SampleSource& source) {
   return digest;
 }
 
-// Rows of the table of absolute values |W| |f| + |b|, from which rounding bounds follow.
-Matrix<double> magnitudes(const HeadView& head, MatrixView<const double> features) {
-  std::vector<double> weights(head.weights.count());
-  decode(head.weights.dtype, head.weights.bytes, weights);
-  for (double& value : weights) value = std::abs(value);
-  Tensor absolute = to_tensor(weights, DType::f64);
-  absolute.shape = head.weights.shape;
-  HeadView positive;
-  positive.weights = absolute.view("|W|");
-  positive.transposed = head.transposed;
-  positive.weight_scale = std::abs(head.weight_scale);
-  Matrix<double> sizes(features.rows(), features.cols());
-  std::ranges::transform(features.flat(), sizes.flat().begin(),
-                         [](double v) { return std::abs(v); });
-  Matrix<double> result = logits_of(positive, sizes);
-  const std::vector<double> bias = bias_of(head);
-  for (std::size_t i = 0; i < result.rows(); ++i) {
-    for (std::size_t j = 0; j < result.cols(); ++j) result(i, j) += std::abs(bias[j]);
-  }
-  return result;
-}
-
 bool shifts_all_alike(const HeadFilter& filter) {
   for (std::size_t term = 0; term < filter.d.rows(); ++term) {
     const auto row = filter.d.row(term);
@@ -216,7 +194,7 @@ RunCheck ModelRun::check(const StagedModel& staged, const HeadView& old_head,
         Matrix<double> features(batch.features.rows(), batch.features.cols());
         std::ranges::copy(batch.features.flat(), features.flat().begin());
         const Matrix<double> old_logits = logits_of(old_head, features);
-        const Matrix<double> bounds = magnitudes(written.head(), features);
+        const Matrix<double> bounds = magnitudes_of(written.head(), features);
         for (std::size_t i = 0; i < features.rows(); ++i) {
           const std::uint32_t label = calibration_.labels[indices[first + i]];
           const std::size_t chosen = largest(batch.logits.row(i));

@@ -257,21 +257,7 @@ double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
   Matrix<double> features(samples, batch.features.cols());
   std::ranges::copy(batch.features.flat(), features.flat().begin());
   const Matrix<double> computed = logits_of(head, features);
-  // |W||f| + |b| by the same code, on a head of absolute values.
-  Matrix<double> sizes(samples, features.cols());
-  std::ranges::transform(features.flat(), sizes.flat().begin(),
-                         [](double v) { return std::abs(v); });
-  std::vector<double> weights(head.weights.count());
-  decode(head.weights.dtype, head.weights.bytes, weights);
-  for (double& value : weights) value = std::abs(value);
-  Tensor absolute = to_tensor(weights, DType::f64);
-  absolute.shape = head.weights.shape;
-  HeadView positive;
-  positive.weights = absolute.view("|W|");
-  positive.transposed = head.transposed;
-  positive.weight_scale = std::abs(head.weight_scale);
-  const Matrix<double> bounds = logits_of(positive, sizes);
-  const std::vector<double> bias = bias_of(head);
+  const Matrix<double> bounds = magnitudes_of(head, features);
   const double eps = std::max(unit_roundoff(head.weights.dtype), unit_roundoff(DType::f32));
   const double factor = eps * (std::sqrt(static_cast<double>(features.cols())) + 8);
   double worst = 0;
@@ -279,7 +265,7 @@ double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
     for (std::size_t j = 0; j < computed.cols(); ++j) {
       const double found = static_cast<double>(batch.logits(i, j));
       const double difference = std::abs(computed(i, j) - found);
-      const double bound = factor * (bounds(i, j) + std::abs(bias[j])) + 1e-30;
+      const double bound = factor * bounds(i, j) + 1e-30;
       const double ratio = difference / bound;
       worst = std::isfinite(ratio) ? std::max(worst, ratio) : HUGE_VAL;
     }

@@ -1,6 +1,8 @@
 // The part of bench/filtration.py that is ours: from class means to a new head.
-//   filtration_bench files DIR SPACE FORGOTTEN   W.npy and means.npy in DIR; writes DIR/ours.npy
-//   filtration_bench huge CLASSES FEATURES        a made-up head and means, in memory
+//   filtration_bench files DIR SPACE FORGOTTEN REPEATS
+//     of W.npy and means.npy in DIR; writes DIR/ours.npy
+//   filtration_bench huge CLASSES FEATURES
+//     a made-up head and means, in memory
 //   filtration_bench phases CLASSES FEATURES SAMPLES FORGOTTEN
 // Prints one JSON object with seconds per phase and the peak resident memory.
 #include <sys/resource.h>
@@ -94,7 +96,7 @@ int main(int argc, char** argv) {
     const auto solver =
         calibration.space == oubli::Space::logits ? oubli::Solver::paper : oubli::Solver::automatic;
     Timing best;
-    for (int repeat = 0; repeat < 5; ++repeat) {
+    for (std::size_t repeat = 0; repeat < number(4); ++repeat) {
       Timing timing = forget(head, calibration, first_classes(number(3)), solver);
       if (repeat == 0 || timing.solve + timing.apply < best.solve + best.apply)
         best = std::move(timing);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "oubli/audit/bootstrap.h"
+#include "oubli/audit/jackknife.h"
 #include "oubli/audit/kolmogorov_smirnov.h"
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
@@ -76,6 +77,7 @@ class ClassAudit {
              std::uint32_t label, bool forgotten, std::span<const std::uint32_t> samples,
              const AuditOptions& options)
       : options_(options), splits_(splits), label_(label) {
+    models_ = {populations[0]->models, populations[1]->models};
     const std::size_t wanted = forgotten ? options.images_forgotten : options.images_retained;
     for (std::size_t side = 0; side < 2; ++side) {
       rows_[side] = read_class(*populations[side], samples, options);
@@ -105,6 +107,8 @@ class ClassAudit {
     std::vector<Shares> attacks;
     std::vector<double> ks;  // per direction
     double ks_ones = 0;
+    LeftOut ks_left_out;  // the mean over the first directions, without groups of models
+    LeftOut ks_ones_left_out;
   };
 
   std::vector<ObserverResult> run() {
@@ -185,9 +189,27 @@ class ClassAudit {
     result.ks = directional_ks(seen[0], seen[1], directions, options_.workers, options_.stop);
     result.ks_ones = result.ks.back();
     result.ks.pop_back();
+    if (options_.bootstrap == 0) return;
+    // Few directions give the error of the mean over many: they move together.
+    const std::size_t few = std::min(options_.directions, kJackknifeDirections);
+    Matrix<float> some(few + 1, columns);
+    std::ranges::copy(directions.view().middle_rows(0, few).flat(), some.flat().begin());
+    std::ranges::copy(directions.row(options_.directions), some.row(few).begin());
+    for (std::size_t side = 0; side < 2; ++side) {
+      for (std::size_t group = 0; group < jackknife_groups(models_[side]); ++group) {
+        const Matrix<float> kept = without_group(seen[side], models_[side], group);
+        const std::vector<double> ks =
+            directional_ks(side == 0 ? kept : seen[0], side == 1 ? kept : seen[1], some,
+                           options_.workers, options_.stop);
+        result.ks_left_out[side].push_back(mean_std(std::span(ks).first(few)).mean);
+        result.ks_ones_left_out[side].push_back(ks[few]);
+      }
+    }
   }
 
+  static constexpr std::size_t kJackknifeDirections = 32;
   const AuditOptions& options_;
+  std::array<std::size_t, 2> models_{};
   const Split (&splits_)[2];
   std::uint32_t label_;
   ClassRows rows_[2];
@@ -207,6 +229,16 @@ Figure advantage(const ClassAudit::Shares& shares, const ModelBootstrap& bootstr
   return figure;
 }
 
+Figure with_interval(double value, const LeftOut& left_out) {
+  Figure figure = Figure::of(value);
+  if (jackknife_possible(left_out)) {
+    const double half = jackknife_half_width(left_out);
+    figure.low = std::max(0.0, value - half);
+    figure.high = std::min(1.0, value + half);
+  }
+  return figure;
+}
+
 ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result,
                      const AuditOptions& options, const ModelBootstrap& bootstrap) {
   ObserverLeak leak;
@@ -222,10 +254,10 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
   } else if (result.ks.empty()) {
     leak.ks = leak.ks_largest = leak.ks_ones = Figure::missing("not asked for");
   } else {
-    leak.ks = Figure::of(mean_std(result.ks).mean);
+    leak.ks = with_interval(mean_std(result.ks).mean, result.ks_left_out);
     leak.ks_largest = Figure::of(*std::ranges::max_element(result.ks));
     leak.ks_ones = observer == Observer::logits
-                       ? Figure::of(result.ks_ones)
+                       ? with_interval(result.ks_ones, result.ks_ones_left_out)
                        : Figure::missing("probabilities do not show the mean logit");
   }
   return leak;
@@ -248,6 +280,10 @@ class MeanOverClasses {
           add_to(sums_[o].attacks[a][side], results[o].attacks[a][side]);
       add_to(sums_[o].ks, results[o].ks);
       sums_[o].ks_ones += results[o].ks_ones;
+      for (std::size_t side = 0; side < 2; ++side) {
+        add_to(sums_[o].ks_left_out[side], results[o].ks_left_out[side]);
+        add_to(sums_[o].ks_ones_left_out[side], results[o].ks_ones_left_out[side]);
+      }
     }
   }
 
@@ -263,6 +299,10 @@ class MeanOverClasses {
         for (auto& side : shares) divide(side);
       divide(sums_[o].ks);
       sums_[o].ks_ones /= static_cast<double>(classes_);
+      for (std::size_t side = 0; side < 2; ++side) {
+        divide(sums_[o].ks_left_out[side]);
+        divide(sums_[o].ks_ones_left_out[side]);
+      }
       leaks.push_back(to_leak(options.observers[o], sums_[o], options, bootstrap));
     }
     return leaks;

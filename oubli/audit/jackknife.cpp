@@ -1,0 +1,42 @@
+#include "oubli/audit/jackknife.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oubli/audit/bootstrap.h"
+#include "oubli/audit/figure.h"
+#include "oubli/base/error.h"
+
+namespace oubli {
+
+std::size_t jackknife_groups(std::size_t models) { return std::min(models, kJackknifeGroups); }
+
+Matrix<float> without_group(MatrixView<const float> rows, std::size_t models, std::size_t group) {
+  const std::size_t groups = jackknife_groups(models), per_model = rows.rows() / models;
+  OUBLI_ASSERT(per_model * models == rows.rows() && group < groups);
+  const std::size_t begin = group * models / groups * per_model;
+  const std::size_t end = (group + 1) * models / groups * per_model;
+  Matrix<float> kept(rows.rows() - (end - begin), rows.cols());
+  std::ranges::copy(rows.middle_rows(0, begin).flat(), kept.flat().begin());
+  std::ranges::copy(rows.middle_rows(end, rows.rows() - end).flat(),
+                    kept.view().middle_rows(begin, rows.rows() - end).flat().begin());
+  return kept;
+}
+
+bool jackknife_possible(const LeftOut& left_out) {
+  return left_out[0].size() >= 3 && left_out[1].size() >= 3;
+}
+
+double jackknife_half_width(const LeftOut& left_out) {
+  OUBLI_ASSERT(jackknife_possible(left_out));
+  double variance = 0, degrees = 0;
+  for (const std::vector<double>& values : left_out) {
+    const auto groups = static_cast<double>(values.size());
+    const double deviation = mean_std(values).std;  // squares over groups - 1
+    variance += (groups - 1) * (groups - 1) / groups * deviation * deviation;
+    degrees += groups - 1;
+  }
+  return student_t_975(degrees) * std::sqrt(variance);
+}
+
+}  // namespace oubli

@@ -1,0 +1,48 @@
+#include "oubli/audit/jackknife.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oubli/audit/bootstrap.h"
+
+namespace oubli {
+namespace {
+
+TEST(Jackknife, LeavesOutEveryModelOnce) {
+  Matrix<float> rows(23 * 2, 1);  // 23 models of 2 rows
+  for (std::size_t i = 0; i < rows.rows(); ++i) rows(i, 0) = static_cast<float>(i);
+  std::vector<float> left_out;
+  ASSERT_EQ(jackknife_groups(23), 10U);
+  for (std::size_t group = 0; group < 10; ++group) {
+    const Matrix<float> kept = without_group(rows, 23, group);
+    EXPECT_TRUE(kept.rows() == 42 || kept.rows() == 40) << kept.rows();
+    for (float i = 0; i < 46; ++i)
+      if (std::ranges::find(kept.flat(), i) == kept.flat().end()) left_out.push_back(i);
+  }
+  ASSERT_EQ(left_out.size(), 46U);
+  for (std::size_t i = 0; i < 46; ++i) EXPECT_EQ(left_out[i], static_cast<float>(i));
+}
+
+// For a sum of two means with groups of one model, the jackknife's error is the textbook's.
+TEST(Jackknife, OfMeansIsTheTextbookError) {
+  const std::vector<double> x = {1, 4, 2, 8, 5}, y = {3, 3.5, 1, 2};
+  const auto mean_without = [](const std::vector<double>& values) {
+    std::vector<double> result;
+    for (std::size_t out = 0; out < values.size(); ++out) {
+      double sum = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) sum += i == out ? 0 : values[i];
+      result.push_back(sum / static_cast<double>(values.size() - 1));
+    }
+    return result;
+  };
+  // Variances 7.5 (mean 4) and 3.6875 / 3 (mean 2.375).
+  const double error = std::sqrt(7.5 / 5 + 3.6875 / 3 / 4);
+  EXPECT_NEAR(jackknife_half_width({mean_without(x), mean_without(y)}), student_t_975(7) * error,
+              1e-12);
+  EXPECT_FALSE(jackknife_possible({mean_without(x), {1, 2}}));
+}
+
+}  // namespace
+}  // namespace oubli

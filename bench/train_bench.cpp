@@ -2,6 +2,9 @@
 // thread, the median over windows. train_bench sgemm: GFLOP/s of a 1024 x 1024 x 1024 product. With
 // `wall SECONDS` in front, work done per second of wall-clock time, for runs side by side on own
 // cores. bench/train.py runs it beside PyTorch.
+// train_bench layers NETWORK BATCH: the forward pass of each convolution in microseconds, direct in
+// NHWC, direct in blocks of 16 channels, by Winograd's algorithm; for the choice in
+// oubli/nn/inference.cpp.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -12,7 +15,10 @@
 #include <vector>
 
 #include "oubli/base/random.h"
+#include "oubli/nn/buffer.h"
 #include "oubli/nn/convolution.h"
+#include "oubli/nn/graph.h"
+#include "oubli/nn/inference.h"
 #include "oubli/nn/train.h"
 
 namespace {
@@ -96,6 +102,44 @@ double sgemm_rate(bool wall, double seconds) {
   });
 }
 
+// Microseconds; 0 where the layer has no such form.
+double layer_time(Op op, Shape in, Shape out, std::size_t batch, bool blocked, bool winograd) {
+  const bool blocks = in.channels % kBlock == 0 && out.channels % kBlock == 0;
+  if ((blocked && (!blocks || !has_winograd())) || (winograd && (op.kernel != 3 || op.stride != 1)))
+    return 0;
+  op.blocked = blocked;
+  op.winograd = winograd;
+  const SingleThread single;
+  Convolution convolution(op, in, out, batch, {}, nullptr);
+  Buffer workspace(convolution.workspace_size());
+  convolution.set_workspace(workspace.data());
+  Buffer home(convolution.home_size());
+  convolution.import_weights(
+      std::vector<float>(in.channels * out.channels * op.kernel * op.kernel, 0.1F), home.data());
+  convolution.prepare(home.data());
+  Buffer input(batch * in.size());
+  Buffer bias(out.channels);
+  Buffer output(batch * out.size());
+  return 1e6 / rate(1, false, 0, [&] {
+           convolution.forward(input.data(), home.data(), bias.data(), output.data());
+         });
+}
+
+void print_layers(const NetworkSpec& spec, std::size_t batch) {
+  const Graph graph = compile(spec);
+  fmt::print("channels, image, window: direct, in blocks, Winograd (us)\n");
+  for (const Op& op : graph.ops) {
+    if (op.kind != OpKind::conv) continue;
+    const Shape in = graph.values[op.input];
+    const Shape out = graph.values[op.output];
+    fmt::print("{} to {}, {} x {}, {} x {} / {}: {:.0f}, {:.0f}, {:.0f}\n", in.channels,
+               out.channels, in.height, in.width, op.kernel, op.kernel, op.stride,
+               layer_time(op, in, out, batch, false, false),
+               layer_time(op, in, out, batch, true, false),
+               layer_time(op, in, out, batch, true, true));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,6 +158,10 @@ int main(int argc, char** argv) {
     }
     if (words.size() < 3) return 2;
     const NetworkSpec spec = spec_of(words[1]);
+    if (words[0] == "layers") {
+      print_layers(spec, std::stoul(words[2]));
+      return 0;
+    }
     const std::size_t samples = std::stoul(words[2]);
     const ImageSet set = noise(spec, samples);
     if (words[0] == "infer") {

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <unordered_map>
@@ -62,10 +63,10 @@ class Step {
     arguments_.at(name).set_data_handle(const_cast<float*>(data));
   }
   void scratchpad(const memory::desc& layout) {
-    scratch_ = Buffer(layout.get_size() / sizeof(float) + 1);
+    scratch_size_ = (layout.get_size() + sizeof(float) - 1) / sizeof(float);
     argument(DNNL_ARG_SCRATCHPAD, layout);
-    set(DNNL_ARG_SCRATCHPAD, scratch_.data());
   }
+  [[nodiscard]] std::size_t scratch_size() const { return scratch_size_; }
   void run(dnnl::stream& stream) { primitive_.execute(stream, arguments_); }
   [[nodiscard]] const std::string& kernel() const { return kernel_; }
 
@@ -73,7 +74,7 @@ class Step {
   dnnl::primitive primitive_;
   std::unordered_map<int, memory> arguments_;
   std::string kernel_;
-  Buffer scratch_;
+  std::size_t scratch_size_ = 0;
 };
 
 }  // namespace
@@ -102,6 +103,12 @@ void multiply(const Product& p, const float* a, const float* b, float* c) {
                  1.0F, a, dim(p.lda), b, dim(p.ldb), p.beta, c, dim(p.ldc));
   if (status != dnnl_success)
     fail(ErrorCode::bug, "oneDNN: sgemm failed with status {}", int{status});
+}
+
+bool has_winograd() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (isa & wanted) == wanted;
 }
 
 struct Convolution::State {
@@ -133,10 +140,11 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
   using namespace dnnl;
   State& s = *state_;
   s.bias = op.bias != kNone;
+  const Tag layout = op.blocked ? Tag::nChw16c : Tag::nhwc;
   const memory::desc source({dim(batch), dim(in.channels), dim(in.height), dim(in.width)}, kFloat,
-                            Tag::nhwc);
+                            layout);
   const memory::desc target({dim(batch), dim(out.channels), dim(out.height), dim(out.width)},
-                            kFloat, Tag::nhwc);
+                            kFloat, layout);
   const memory::dims weight_dims = {dim(out.channels), dim(in.channels), dim(op.kernel),
                                     dim(op.kernel)};
   const memory::desc any(weight_dims, kFloat, Tag::any);
@@ -145,24 +153,21 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
   const memory::dims strides = {dim(op.stride), dim(op.stride)};
   const memory::dims before = {dim(op.pad_top), dim(op.pad_left)};
   const memory::dims after = {dim(op.pad_bottom), dim(op.pad_right)};
-  // Winograd loses in training on layers this thin: see HACKING.md
-  constexpr auto kAlgorithm = algorithm::convolution_direct;
+  const auto method = op.winograd ? algorithm::convolution_winograd : algorithm::convolution_direct;
   s.plain = memory::desc(weight_dims, kFloat, Tag::oihw);
 
   primitive_attr attributes;
   attributes.set_scratchpad_mode(scratchpad_mode::user);
   primitive_attr forward_attributes;  // not a copy: copies share their contents
   forward_attributes.set_scratchpad_mode(scratchpad_mode::user);
-  if (op.relu) {
-    post_ops relu;
-    relu.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
-    forward_attributes.set_post_ops(relu);
-  }
+  post_ops after_sums;
+  if (op.sum) after_sums.append_sum(1.0F);
+  if (op.relu) after_sums.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
+  forward_attributes.set_post_ops(after_sums);
   const auto kind = use.weight_gradient || use.input_gradient ? prop_kind::forward_training
                                                               : prop_kind::forward_inference;
   const convolution_forward::primitive_desc forward(
-      {kind, kAlgorithm, source, any, bias, target, strides, before, after}, forward_attributes,
-      cpu());
+      {kind, method, source, any, bias, target, strides, before, after}, forward_attributes, cpu());
   s.forward_layout = forward.weights_desc();
   s.forward = Step(convolution_forward(forward), forward.impl_info_str());
   s.forward.argument(DNNL_ARG_SRC, source);
@@ -171,14 +176,11 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
   s.forward.argument(DNNL_ARG_DST, target);
   s.forward.scratchpad(forward.scratchpad_desc());
 
-  s.home = like != nullptr ? like->state_->home : s.forward_layout;
+  // Transformed weights cannot be turned back, nor into those of another batch size.
+  s.home = like != nullptr ? like->state_->home : op.winograd ? s.plain : s.forward_layout;
   if (use.weight_gradient) {
-    const auto make = [&](const memory::desc& layout) {
-      return convolution_backward_weights::primitive_desc(
-          {kAlgorithm, source, layout, bias, target, strides, before, after}, attributes, cpu(),
-          forward);
-    };
-    convolution_backward_weights::primitive_desc backward = make(any);
+    const convolution_backward_weights::primitive_desc backward(
+        {method, source, any, bias, target, strides, before, after}, attributes, cpu(), forward);
     if (like == nullptr) s.home = backward.diff_weights_desc();
     s.gradient_layout = backward.diff_weights_desc();
     s.backward_weights = Step(convolution_backward_weights(backward), backward.impl_info_str());
@@ -192,7 +194,7 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
   }
   if (use.input_gradient) {
     const convolution_backward_data::primitive_desc backward(
-        {kAlgorithm, source, any, target, strides, before, after}, attributes, cpu(), forward);
+        {method, source, any, target, strides, before, after}, attributes, cpu(), forward);
     s.input_layout = backward.weights_desc();
     s.backward_input = Step(convolution_backward_data(backward), backward.impl_info_str());
     s.backward_input->argument(DNNL_ARG_DIFF_DST, target);
@@ -208,6 +210,19 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
 
 Convolution::~Convolution() = default;
 Convolution::Convolution(Convolution&&) noexcept = default;
+
+std::size_t Convolution::workspace_size() const {
+  std::size_t size = state_->forward.scratch_size();
+  for (const auto* step : {&state_->backward_input, &state_->backward_weights})
+    if (*step) size = std::max(size, (*step)->scratch_size());
+  return size;
+}
+
+void Convolution::set_workspace(float* workspace) {
+  state_->forward.set(DNNL_ARG_SCRATCHPAD, workspace);
+  for (auto* step : {&state_->backward_input, &state_->backward_weights})
+    if (*step) (*step)->set(DNNL_ARG_SCRATCHPAD, workspace);
+}
 
 std::size_t Convolution::home_size() const { return state_->home.get_size() / sizeof(float); }
 

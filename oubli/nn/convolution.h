@@ -41,8 +41,11 @@ struct Product {
 };
 void multiply(const Product& product, const float* a, const float* b, float* c);
 
-// A convolution of `batch` images (NHWC), with bias and relu if the op says so. Weights live in a
-// layout of oneDNN's choice, `home`: the one in which their gradient arrives.
+// Whether this processor has the kernels for Op::winograd and Op::blocked.
+[[nodiscard]] bool has_winograd();
+
+// A convolution of `batch` images (NHWC, or as the op says), with bias, sum and relu if the op says
+// so. Weights live in a layout of oneDNN's choice, `home`: the one in which their gradient arrives.
 class Convolution {
  public:
   struct Use {
@@ -55,6 +58,9 @@ class Convolution {
   ~Convolution();
   Convolution(Convolution&&) noexcept;
 
+  // Floats of working memory that it needs while it runs, and where they are: several may share it.
+  [[nodiscard]] std::size_t workspace_size() const;
+  void set_workspace(float* workspace);
   // Elements of the home layout, padding included; the padding is and stays zero.
   [[nodiscard]] std::size_t home_size() const;
   // To and from filters x channels x k x k.

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "oubli/base/error.h"
+#include "oubli/nn/inference.h"
 #include "oubli/nn/kernels.h"
 
 namespace oubli {
@@ -55,21 +56,25 @@ std::size_t element_count_of(const Parameter& parameter) {
 }  // namespace
 
 Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Executor* like)
-    : graph_(graph), batch_(batch), mode_(mode), states_(graph.ops.size()) {
+    : graph_(mode == Mode::inference ? for_inference(graph) : graph),
+      batch_(batch),
+      mode_(mode),
+      states_(graph_.ops.size()) {
   require_room_for_code();
   const bool backward = mode != Mode::inference;
   const bool input_gradient = mode == Mode::input_gradient || mode == Mode::training_inputs;
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    values_.emplace_back(batch * graph.values[v].size());
-    gradients_.emplace_back(backward && (v != 0 || input_gradient) ? batch * graph.values[v].size()
-                                                                   : 0);
+  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    const std::size_t size = batch * graph_.values[v].size();
+    values_.emplace_back(size);
+    gradients_.emplace_back(backward && (v != 0 || input_gradient) ? size : 0);
   }
   std::size_t scratch = 0;
   std::size_t gradient = 0;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    const Op& op = graph.ops[i];
-    const Shape in = graph.values[op.input];
-    const Shape out = graph.values[op.output];
+  std::size_t workspace = 0;
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    const Op& op = graph_.ops[i];
+    const Shape in = graph_.values[op.input];
+    const Shape out = graph_.values[op.output];
     if (op.kind == OpKind::conv) {
       const Convolution::Use use{.weight_gradient = training(),
                                  .input_gradient = backward && !gradients_[op.input].empty()};
@@ -78,6 +83,7 @@ Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Execu
               .try_emplace(i, op, in, out, batch, use,
                            like == nullptr ? nullptr : &like->convolutions_.at(i))
               .first->second;
+      workspace = std::max(workspace, made.workspace_size());
       if (backward) gradient = std::max(gradient, made.home_size());
       if (op.accumulate) scratch = std::max(scratch, batch * in.size());
     } else if (op.kind == OpKind::dense) {
@@ -92,6 +98,8 @@ Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Execu
     if (backward) gradient = std::max(gradient, out.channels);
     scratch = std::max(scratch, out.channels);
   }
+  workspace_ = Buffer(workspace);
+  for (auto& [index, convolution] : convolutions_) convolution.set_workspace(workspace_.data());
   scratch_ = Buffer(scratch);
   gradient_ = Buffer(gradient);
 }
@@ -151,8 +159,12 @@ void Executor::forward(ParameterStore& store) {
 
 void Executor::forward_op(std::size_t index, ParameterStore& store) {
   const Op& op = graph_.ops[index];
-  const Shape in = graph_.values[op.input];
-  const Shape out = graph_.values[op.output];
+  Shape in = graph_.values[op.input];
+  Shape out = graph_.values[op.output];
+  // Pooling sees blocks of channels as images of their own.
+  const std::size_t blocks = op.blocked ? in.channels / kBlock : 1;
+  const std::size_t images = batch_ * blocks;
+  if (op.blocked) in.channels = out.channels = kBlock;
   const float* x = value(op.input).data();
   float* y = values_[op.output].data();
   const float* weight = op.weight == kNone ? nullptr : store[op.weight].data();
@@ -174,14 +186,14 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
       kernels::transpose(scratch_.data(), out.size(), batch_, bias, op.relu, y);
       break;
     case OpKind::max_pool:
-      kernels::max_pool(op, in, out, batch_, x, y,
+      kernels::max_pool(op, in, out, images, x, y,
                         states_[index].places.empty() ? nullptr : states_[index].places.data());
       break;
     case OpKind::global_max_pool:
-      kernels::global_max_pool(in, batch_, x, y, states_[index].places.data());
+      kernels::global_max_pool(in, images, x, y, states_[index].places.data());
       break;
     case OpKind::global_average_pool:
-      kernels::global_average_pool(in, batch_, x, y);
+      kernels::global_average_pool(in, images, x, y);
       break;
     case OpKind::batch_norm: {
       float* mean = states_[index].mean.data();

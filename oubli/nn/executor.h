@@ -90,6 +90,7 @@ class Executor {
   std::vector<Buffer> gradients_;  // empty where not wanted
   std::vector<OpState> states_;
   std::map<std::size_t, Convolution> convolutions_;  // by op
+  Buffer workspace_;                                 // theirs
   Buffer scratch_;
   Buffer gradient_;  // of one parameter, or one panel of it
 };

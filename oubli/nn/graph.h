@@ -44,6 +44,9 @@ struct Op {
   bool mask_input = false;    // max_pool: apply that mask for the op before
   bool accumulate = false;    // add to the input's gradient instead of setting it
   bool accumulate_other = false;
+  bool sum = false;       // conv, inference: added to what the output holds, before the relu
+  bool blocked = false;   // inference: images in blocks of 16 channels, n x C/16 x h x w x 16
+  bool winograd = false;  // conv, inference: by Winograd's algorithm; blocked
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t pad_top = 0;

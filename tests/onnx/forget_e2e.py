@@ -14,13 +14,14 @@ import unittest
 try:
     import numpy as np
     import onnx
-    from onnx import numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 except ImportError as missing:
     print("skipped: %s" % missing)
     sys.exit(77)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import images as pictures  # noqa: E402
 import make_models as models  # noqa: E402
 
 OUBLI = ""
@@ -230,6 +231,80 @@ class Onnx(unittest.TestCase):
             self.assertEqual(run["labels"], "classes matched by name")
             self.assertEqual(run["accuracy_before"], 1.0)
             self.assertEqual(run["inputs"], "4 x 4 colour, pixels x 0.00392157, NCHW")
+
+    @needs_runtime
+    def test_image_formats_layouts_and_input_types(self):
+        """PNG, BMP and JPEG folders into models that take float, half, byte and integer inputs, NCHW and NHWC.
+        The head reads the mean colour of each quarter of the image; only clear cases are used, since
+        JPEG's colours are off by one or two."""
+        rng = np.random.default_rng(8)
+        # Class j is for images with much of colour j.
+        noise = 0.3 * rng.standard_normal((3, 12))
+        w, b = (np.eye(3).repeat(4, axis=1) + noise - noise.mean(axis=1, keepdims=True)).astype(np.float32), np.zeros(3, np.float32)
+        pool = pictures.solid_blocks(rng, 400, 16)
+        logits = pool[:, ::8, ::8].transpose(0, 3, 1, 2).reshape(-1, 12) / 255.0 @ w.T.astype(np.float64)
+        top = np.sort(logits, axis=1)
+        clear = np.flatnonzero(top[:, 2] - top[:, 1] > 0.2)[:60]
+        pool, y = pool[clear], logits[clear].argmax(1)
+        self.assertGreaterEqual(np.bincount(y, minlength=3).min(), 5)
+        formats = {"png": pictures.png, "bmp": pictures.bmp, "jpg": pictures.jpeg}
+        for extension, encode in formats.items():
+            for i, (image, label) in enumerate(zip(pool, y)):
+                folder = os.path.join(self.at("as_" + extension), "abc"[label])
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, "%03d.%s" % (i, extension)), "wb") as file:
+                    file.write(encode(image))
+        node = helper.make_node
+        inputs = {"f32": (TensorProto.FLOAT, 0, 1), "f16": (TensorProto.FLOAT16, 0, 1), "u8": (TensorProto.UINT8, 0, 255),
+                  "i32": (TensorProto.INT32, 0, 255), "i8": (TensorProto.INT8, 128, 255)}
+        for kind, (number, shift, scale) in inputs.items():
+            for last in (False, True):
+                steps = [node("Cast", ["x"], ["xf"], to=TensorProto.FLOAT), node("Add", ["xf", "shift"], ["xs"]), node("Div", ["xs", "scale"], ["x1"]),
+                         node("Transpose", ["x1"], ["xc"], perm=[0, 3, 1, 2] if last else [0, 1, 2, 3]),
+                         node("AveragePool", ["xc"], ["q"], kernel_shape=[8, 8], strides=[8, 8]), node("Flatten", ["q"], ["f"]),
+                         node("Gemm", ["f", "W", "b"], ["y"], transB=1)]
+                graph = helper.make_graph(steps, "g", [helper.make_tensor_value_info("x", number, ["n", 16, 16, 3] if last else ["n", 3, 16, 16])],
+                                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+                                          [numpy_helper.from_array(a, n) for n, a in (("W", w), ("b", b), ("shift", np.float32(shift)), ("scale", np.float32(scale)))])
+                onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), self.at("colours.onnx"))
+                for extension in formats:
+                    about = (kind, last, extension)
+                    self.forget("colours", "--class", 1, "--method", "naive", "--data", self.at("as_" + extension), *(["--mean", shift] if shift else []))
+                    run = json.load(open(self.at("new.onnx.receipt.json")))["run"]
+                    self.assertEqual(run["labels"], "classes matched by order (no name of the data is a name of the model)", about)
+                    self.assertEqual(run["accuracy_before"], 1.0, about)
+                    self.assertEqual(run["new_model"]["kept_classes_accuracy_after"], 1.0, about)
+                    self.assertIn("NHWC" if last else "NCHW", run["inputs"], about)
+
+    def test_names_in_every_known_spelling_are_cut(self):
+        """Keys of the issue times JSON and Python spellings; what is said elsewhere is a finding."""
+        by_name = {n: i for i, n in enumerate(models.NAMES)}
+        by_index = {i: n for n, i in by_name.items()}
+        entries = {}
+        for key in ("names", "class_names", "labels", "id2label"):
+            entries.update({(key, i): text for i, text in enumerate((json.dumps(models.NAMES), str(models.NAMES), str(tuple(models.NAMES)),
+                                                                   json.dumps(by_index), str(by_index), ",".join(models.NAMES)))})
+        entries.update({("label2id", i): text for i, text in enumerate((json.dumps(by_name), str(by_name)))})
+        model = onnx.load(self.model("gemm"))
+        for (key, number), text in entries.items():
+            del model.metadata_props[:]
+            helper.set_model_props(model, {key: text, "stride": "32"})
+            onnx.save(model, self.at("spelled.onnx"))
+            self.forget("spelled", "--class", "bee", "--method", "naive")
+            self.assertNotIn(b"bee", open(self.at("new.onnx"), "rb").read(), (key, text))
+            self.assertEqual(json.load(open(self.at("new.onnx.receipt.json")))["findings"], [], (key, text))
+            kept = {p.key: p.value for p in onnx.load(self.at("new.onnx")).metadata_props}
+            self.assertEqual(kept["stride"], "32")
+            for name in ("ant", "cat", "dog", "elk"):
+                self.assertIn(name, kept[key], (key, text))
+        del model.metadata_props[:]
+        helper.set_model_props(model, {"names": str(models.NAMES), "remarks": "trained on every bee we met"})
+        onnx.save(model, self.at("spelled.onnx"))
+        self.forget("spelled", "--class", "bee", "--method", "naive")
+        findings = json.load(open(self.at("new.onnx.receipt.json")))["findings"]
+        self.assertEqual([f["where"] for f in findings], ["metadata 'remarks'"])
+        self.assertIn("forgotten class 1", findings[0]["text"])
+        self.assertNotIn("bee", json.dumps(findings))
 
     @needs_runtime
     def test_means_first_then_forget_without_data(self):

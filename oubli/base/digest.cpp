@@ -3,11 +3,10 @@
 #include <openssl/evp.h>
 
 #include <array>
-#include <fstream>
 #include <new>
-#include <vector>
 
 #include "oubli/base/error.h"
+#include "oubli/base/file_windows.h"
 
 namespace oubli {
 
@@ -44,16 +43,11 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 }
 
 std::string sha256_file(const std::filesystem::path& path) {
-  // In pieces, not mapped: the digest of a large model must not count as memory in use.
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorCode::io, "{}: cannot be opened", path.string());
-  std::vector<char> piece(std::size_t{1} << 20);
   Sha256 digest;
-  while (file) {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    digest.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(file.gcount()))));
-  }
-  if (file.bad()) fail(ErrorCode::io, "{}: cannot be read", path.string());
+  for_each_window(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
+    digest.update(bytes);
+    return true;
+  });
   return digest.hex();
 }
 

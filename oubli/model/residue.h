@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "oubli/filtration/head.h"
@@ -45,8 +46,9 @@ class RowScan {
   };
 
   std::vector<Pattern> patterns_;
-  std::vector<std::vector<std::uint32_t>> by_key_;  // two bytes -> patterns that begin so
-  std::vector<bool> wanted_;
+  // The two bytes looked for first, ascending, and the pattern that has them.
+  std::vector<std::pair<std::uint16_t, std::uint32_t>> by_key_;
+  std::vector<std::uint16_t> keys_;  // the same two bytes, each once
   std::vector<std::size_t> unrecognisable_;
 };
 

@@ -31,6 +31,29 @@ struct Head {
   }
 };
 
+// At every place of bytes longer than a block, with few rows looked for and with many.
+TEST(RowScan, FindsTheRowAtEveryPlace) {
+  const Head head(40, 20, false);
+  std::vector<std::size_t> many(39);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i + 1;
+  for (const auto& forget : {std::vector<std::size_t>{3}, many}) {
+    const RowScan scan(head.view(), forget);
+    RandomStream random(3, task_id("noise"));
+    std::vector<std::byte> noise(1400);
+    for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next_u32());
+    ASSERT_TRUE(scan.scan(noise).empty());
+    for (std::size_t to = 0; to + 80 <= noise.size(); ++to) {
+      std::vector<std::byte> bytes = noise;
+      std::memcpy(bytes.data() + to, head.values.data() + 3 * 20, 80);
+      const auto found = scan.scan(bytes);
+      ASSERT_EQ(found.size(), 1U) << to << " among " << forget.size();
+      EXPECT_EQ(found[0].class_index, 3U);
+      EXPECT_GE(found[0].offset, to);
+      EXPECT_LT(found[0].offset, to + 80);
+    }
+  }
+}
+
 // The row hidden in noise: every type, both layouts, any alignment, from either stored layout.
 TEST(RowScan, FindsTheRowInEveryDisguise) {
   for (const bool transposed : {false, true}) {

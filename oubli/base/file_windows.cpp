@@ -1,0 +1,65 @@
+#include "oubli/base/file_windows.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+namespace {
+
+constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
+
+// An open descriptor, and one window mapped from it.
+struct Descriptor {
+  int number;
+  ~Descriptor() { ::close(number); }
+};
+struct Window {
+  void* data;
+  std::size_t size;
+  ~Window() { ::munmap(data, size); }
+};
+
+}  // namespace
+
+void for_each_window(
+    const std::filesystem::path& path, std::size_t overlap,
+    const std::function<bool(std::uint64_t offset, std::span<const std::byte>)>& visit) {
+  const auto refuse = [&](const char* what) {
+    fail(ErrorCode::io, "{}: {}: {}", path.string(), what, std::strerror(errno));
+  };
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0) refuse("cannot be opened");
+  struct stat status {};
+  if (::fstat(file.number, &status) != 0) refuse("cannot be read");
+  if (!S_ISREG(status.st_mode)) fail(ErrorCode::io, "{}: not a regular file", path.string());
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+#ifdef MAP_POPULATE
+  constexpr int kFlags = MAP_PRIVATE | MAP_POPULATE;
+#else
+  constexpr int kFlags = MAP_PRIVATE;
+#endif
+  for (std::uint64_t done = 0; done < size;) {
+    const std::uint64_t first = done - std::min<std::uint64_t>(done, overlap);
+    const std::uint64_t begin = first / page * page;
+    const std::uint64_t end = std::min(size, done + std::max<std::uint64_t>(kWindowBytes, overlap));
+    const auto length = static_cast<std::size_t>(end - begin);
+    void* const data =
+        ::mmap(nullptr, length, PROT_READ, kFlags, file.number, static_cast<off_t>(begin));
+    if (data == MAP_FAILED) refuse("cannot be mapped");
+    const Window window{data, length};
+    const std::span all(static_cast<const std::byte*>(data), length);
+    if (!visit(first, all.subspan(static_cast<std::size_t>(first - begin)))) return;
+    done = end;
+  }
+}
+
+}  // namespace oubli

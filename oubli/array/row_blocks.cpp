@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "oubli/base/workers.h"
 
 namespace oubli {
 namespace {
@@ -19,6 +22,12 @@ bool readable_in_place(const TensorView& matrix) {
 void for_each_row_block(
     const TensorView& matrix,
     const std::function<void(std::size_t first_row, MatrixView<const double> block)>& visit) {
+  for_each_row_block(matrix, 1, visit);
+}
+
+void for_each_row_block(
+    const TensorView& matrix, unsigned workers,
+    const std::function<void(std::size_t first_row, MatrixView<const double> block)>& visit) {
   if (matrix.rank() != 2 || !is_float(matrix.dtype))
     fail(ErrorCode::bad_input, "{}: {}, wanted a matrix of floating-point numbers", matrix.what,
          describe(matrix));
@@ -27,8 +36,13 @@ void for_each_row_block(
   const std::size_t block_rows =
       std::max<std::size_t>(1, kBlockElements / std::max<std::size_t>(1, cols));
   const bool in_place = readable_in_place(matrix);
-  Matrix<double> buffer(in_place ? 0 : std::min(rows, block_rows), cols);
-  for (std::size_t first = 0; first < rows; first += block_rows) {
+  const std::size_t blocks = (rows + block_rows - 1) / block_rows;
+  const std::size_t buffers = std::min<std::size_t>(std::max(1U, workers), blocks);
+  std::vector<Matrix<double>> buffer_of(
+      buffers, Matrix<double>(in_place ? 0 : std::min(rows, block_rows), cols));
+  run_tasks(blocks, workers, [&](std::size_t index, unsigned worker) {
+    const std::size_t first = index * block_rows;
+    Matrix<double>& buffer = buffer_of[worker];
     const std::size_t count = std::min(block_rows, rows - first);
     const auto bytes = matrix.bytes.subspan(first * row_bytes, count * row_bytes);
     MatrixView<const double> block(reinterpret_cast<const double*>(bytes.data()), count, cols);
@@ -38,7 +52,7 @@ void for_each_row_block(
     }
     require_finite(block, matrix.what, first);
     visit(first, block);
-  }
+  });
 }
 
 }  // namespace oubli

@@ -14,5 +14,9 @@ namespace oubli {
 void for_each_row_block(
     const TensorView& matrix,
     const std::function<void(std::size_t first_row, MatrixView<const double> block)>& visit);
+// The same blocks in any order, several at a time.
+void for_each_row_block(
+    const TensorView& matrix, unsigned workers,
+    const std::function<void(std::size_t first_row, MatrixView<const double> block)>& visit);
 
 }  // namespace oubli

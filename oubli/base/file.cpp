@@ -169,10 +169,6 @@ void AtomicFile::flush() {
 
 const std::filesystem::path& AtomicFile::temporary_path() {
   flush();
-#ifdef __linux__
-  // On their way to the disk while they are checked, so that commit() has less to wait for.
-  (void)::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
-#endif
   return temporary_;
 }
 

@@ -62,4 +62,10 @@ void for_each_window(
   }
 }
 
+void wait_for_disk(const std::filesystem::path& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0 || ::fsync(file.number) != 0)
+    fail(ErrorCode::io, "{}: cannot write to disk: {}", path.string(), std::strerror(errno));
+}
+
 }  // namespace oubli

@@ -16,4 +16,8 @@ void for_each_window(
     const std::filesystem::path& path, std::size_t overlap,
     const std::function<bool(std::uint64_t offset, std::span<const std::byte>)>& visit);
 
+// Returns when the file's bytes are on the disk: beside other work, so that AtomicFile::commit()
+// has nothing left to wait for. Error{io} if they do not get there.
+void wait_for_disk(const std::filesystem::path& path);
+
 }  // namespace oubli

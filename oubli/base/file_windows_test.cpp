@@ -47,6 +47,8 @@ TEST(FileWindows, StopsWhenToldAndRefusesWhatIsNoFile) {
   EXPECT_EQ(seen, 1U);
   const auto nothing = [](std::uint64_t, std::span<const std::byte>) { return true; };
   EXPECT_EQ(error_of([&] { for_each_window(folder / "none", 0, nothing); }).code(), ErrorCode::io);
+  wait_for_disk(folder / "file");
+  EXPECT_EQ(error_of([&] { wait_for_disk(folder / "none"); }).code(), ErrorCode::io);
   EXPECT_EQ(error_of([&] { for_each_window(folder / "", 0, nothing); }).code(), ErrorCode::io);
 }
 

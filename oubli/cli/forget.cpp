@@ -60,6 +60,7 @@ void run(const ForgetOptions& options) {
 
   ForgetPlan plan = plan_forget(loaded.inputs, request);
   if (options.dry_run) {
+    look_for_leaks(loaded.inputs, request, plan);
     if (options.json) {
       nlohmann::ordered_json json{{"dry_run", true}, {"head", head_json(*loaded.model)}};
       json.update(plan_json(loaded.inputs, request, plan));

@@ -111,7 +111,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
         plan.leaks->samples);
     text += leak_table(*plan.leaks, request);
     text += fmt::format("labels that differ from naive deletion: {} of {}\n",
-                        plan.leaks->label_flips, plan.leaks->samples);
+                        plan.leaks->label_flips, plan.leaks->label_samples);
   }
   for (const std::string& warning : plan.warnings) text += fmt::format("warning: {}\n", warning);
   for (const std::string& warning : plan.self_check.warnings)

@@ -32,7 +32,8 @@ void run(const InspectOptions& options) {
     if (asked.classes.empty()) asked.classes = {"0"};
     const ForgetRequest request = make_request(asked, loaded);
     if (known || !needs_class_means(request.method)) {
-      const ForgetPlan plan = plan_forget(loaded.inputs, request);
+      ForgetPlan plan = plan_forget(loaded.inputs, request);
+      look_for_leaks(loaded.inputs, request, plan);
       json["if_forgotten"] = plan_json(loaded.inputs, request, plan);
       const HeadView& head = loaded.model->head();
       text += fmt::format("\nif class {} were to be forgotten:\n{}", asked.classes[0],

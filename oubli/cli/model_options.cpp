@@ -165,7 +165,7 @@ LoadedModel load(const ModelOptions& options) {
   }
   if (!options.means.empty()) {
     loaded.inputs.means = read_means(options.means);
-    loaded.inputs.means_files.push_back(digest_of("means", options.means));
+    loaded.inputs.means_files.push_back(file_named("means", options.means));
     choice.classes = loaded.inputs.means->classes();
     if (loaded.inputs.means->space == Space::features)
       choice.features = loaded.inputs.means->means.shape[1];

@@ -14,8 +14,12 @@ namespace {
 // X of(S)^T and Y of(S) for a stored matrix S, read once from top to bottom; `of` acts on entries.
 template <typename Of>
 Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S, Of of) {
+  // Some milliseconds, and more than starting a thread takes. The blocks are the same, so the
+  // result is.
+  const bool large = static_cast<double>(X.rows()) * static_cast<double>(S.count()) > 1e8;
+  const unsigned workers = large ? available_cores() : 1;
   Matrix<double> product(X.rows(), S.shape[0]);
-  for_each_row_block(S, [&](std::size_t first, MatrixView<const double> block) {
+  for_each_row_block(S, workers, [&](std::size_t first, MatrixView<const double> block) {
     eigen(product.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
         eigen(X) * of(eigen(block)).transpose();
   });

@@ -31,9 +31,9 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
     for (; next < chosen.size() && chosen[next] < first + block.rows(); ++next)
       std::ranges::copy(block.row(chosen[next] - first), m.row(next).begin());
   });
-  const Matrix<double> before = logits_of(old_head, m), after = logits_of(new_head, m);
+  const Matrix<double> before = logits_of(old_head, m);
+  const Matrix<double> after = logits_of(new_head, m);
   const Matrix<double> magnitude = magnitudes_of(new_head, m);
-  const Matrix<double> old_magnitude = magnitudes_of(old_head, m);
   const double storage = unit_roundoff(new_head.weights.dtype);
   // Both sides are sums of some features + terms products, evaluated in double.
   const double arithmetic =
@@ -51,10 +51,11 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
     }
     for (std::size_t i = 0; i < filter.retained.size(); ++i) {
       double expected = before(n, filter.retained[i]);
-      double expected_magnitude = old_magnitude(n, filter.retained[i]);
+      // pi |W| |m| is at most |W_z| |m| + |d| |u| |m|.
+      double expected_magnitude = magnitude(n, i);
       for (std::size_t t = 0; t < g.size(); ++t) {
         expected += filter.d(t, i) * g[t];
-        expected_magnitude += std::abs(filter.d(t, i)) * g_magnitude[t];
+        expected_magnitude += 2 * std::abs(filter.d(t, i)) * g_magnitude[t];
       }
       const double error = std::abs(after(n, i) - expected);
       result.largest_error = std::max(result.largest_error, error);

@@ -54,9 +54,10 @@ void add_gain(Attempt& attempt, const HeadView* head, const Calibration& calibra
     for (std::size_t c = 0; c < u.rows(); ++c) {
       double sum = 0;
       for (std::size_t n = 0; n < calibration.sample.rows(); ++n) {
-        double deviation = -of_means(c, calibration.sample_labels[n]);
-        for (std::size_t d = 0; d < u.cols(); ++d)
-          deviation += u(c, d) * static_cast<double>(calibration.sample(n, d));
+        const Eigen::Map<const Eigen::RowVectorXf> x(calibration.sample.row(n).data(),
+                                                     eigen_index(u.cols()));
+        const double deviation = eigen(u.view()).row(eigen_index(c)).dot(x.cast<double>()) -
+                                 of_means(c, calibration.sample_labels[n]);
         sum += deviation * deviation;
       }
       attempt.gain[c] = std::sqrt(sum / static_cast<double>(calibration.sample.rows()));

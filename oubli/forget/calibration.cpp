@@ -15,15 +15,25 @@ namespace oubli {
 namespace {
 
 // The file of "FILE.npz:NAME".
-FileDigest digest_of_array(std::string role, const LoadedTensor& tensor) {
-  return digest_of(std::move(role), tensor.file->path());
+FileDigest file_of_array(std::string role, const LoadedTensor& tensor) {
+  return file_named(std::move(role), tensor.file->path());
 }
 
 }  // namespace
 
+FileDigest file_named(std::string role, const std::filesystem::path& path) {
+  return {std::move(role), path.filename().string(), "", std::filesystem::file_size(path), path};
+}
+
 FileDigest digest_of(std::string role, const std::filesystem::path& path) {
-  return {std::move(role), path.filename().string(), sha256_file(path),
-          std::filesystem::file_size(path)};
+  FileDigest file = file_named(std::move(role), path);
+  file.sha256 = sha256_file(path);
+  return file;
+}
+
+void read_digests(std::span<FileDigest> files) {
+  for (FileDigest& file : files)
+    if (file.sha256.empty() && !file.path.empty()) file.sha256 = sha256_file(file.path);
 }
 
 CalibrationData load_calibration(Space space, const std::string& values, const std::string& labels,
@@ -50,9 +60,9 @@ CalibrationData load_calibration(Space space, const std::string& values, const s
   if (data.labels.size() != data.values.shape[0])
     fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", owner->labels.view.what,
          data.labels.size(), data.values.shape[0], data.values.what);
-  data.files.push_back(digest_of_array(kind, owner->values));
+  data.files.push_back(file_of_array(kind, owner->values));
   if (owner->labels.file->path() != owner->values.file->path())
-    data.files.push_back(digest_of_array("labels", owner->labels));
+    data.files.push_back(file_of_array("labels", owner->labels));
   data.mapped = {owner->values.file, owner->labels.file};
   data.check_unchanged();
   data.owner = owner;

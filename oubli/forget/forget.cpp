@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "oubli/base/file_windows.h"
 #include "oubli/base/names.h"
+#include "oubli/base/workers.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli {
@@ -73,24 +75,9 @@ void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, St
   }
 }
 
-std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
-  path += suffix;
-  return path;
-}
-
-}  // namespace
-
-HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
-  HeadView view = old_head;
-  view.weights = new_head.weights.view("the new weights");
-  view.bias.reset();
-  if (new_head.bias) view.bias = new_head.bias->view("the new bias");
-  return view;
-}
-
-ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request) {
+// Everything in a plan but the digests.
+void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
   const HeadView& head = inputs.model->head();
-  ForgetPlan plan;
   plan.retained = retained_classes(head.classes(), request.forget);
   const bool needs_means = needs_class_means(request.method);
   if (inputs.model->shift_shows() && request.method != Method::naive &&
@@ -144,15 +131,55 @@ ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request)
   const HeadView new_head = plan.new_head_view(head);
   plan.self_check =
       check_head(head, new_head, plan.filtration, plan.means ? &*plan.means : nullptr);
-  if (inputs.data)
-    plan.leaks =
-        check_leaks(head, new_head, plan.filtration, request.forget, *inputs.data, request.seed);
   std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
   if (plan.new_head.bias_added)
     plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
   if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
     plan.warnings.push_back("no means file can follow: the filter works on features");
+}
+
+std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
+  path += suffix;
+  return path;
+}
+
+}  // namespace
+
+HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
+  HeadView view = old_head;
+  view.weights = new_head.weights.view("the new weights");
+  view.bias.reset();
+  if (new_head.bias) view.bias = new_head.bias->view("the new bias");
+  return view;
+}
+
+InputDigests digests_of(const ForgetInputs& inputs) {
+  InputDigests digests{inputs.model_files, inputs.means_files, {}};
+  if (digests.model.empty())
+    for (const auto& path : inputs.model->files())
+      digests.model.push_back(file_named("model", path));
+  if (inputs.data) digests.data = inputs.data->files;
+  for (std::vector<FileDigest>* const files : {&digests.model, &digests.means, &digests.data})
+    read_digests(*files);
+  return digests;
+}
+
+ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request) {
+  ForgetPlan plan;
+  // The files are read for their digests while the filter is solved for.
+  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
+    if (task == 0)
+      work_out(inputs, request, plan);
+    else
+      plan.digests = digests_of(inputs);
+  });
   return plan;
+}
+void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
+  if (!inputs.data || plan.leaks) return;
+  const HeadView& head = inputs.model->head();
+  plan.leaks = check_leaks(head, plan.new_head_view(head), plan.filtration, request.forget,
+                           *inputs.data, request.seed);
 }
 
 std::filesystem::path receipt_path(const std::filesystem::path& model) {
@@ -175,32 +202,50 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   const auto folder = outputs.model.has_parent_path() ? outputs.model.parent_path() : ".";
   (void)remove_stale_temporaries(folder);
 
-  StagedModel staged =
-      inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
-  check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
-  if (inputs.run != nullptr)
-    plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
-  look_for_names(inputs, request, staged);
-
+  StagedModel staged;
+  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
+    if (task == 0)
+      staged = inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
+    else
+      look_for_leaks(inputs, request, plan);
+  });
   // All of it is on disk under temporary names before the first of it appears.
   std::vector<std::pair<std::filesystem::path, std::unique_ptr<AtomicFile>>> beside;
   const auto add = [&](const std::filesystem::path& path) -> AtomicFile& {
     beside.emplace_back(path, std::make_unique<AtomicFile>(path, true));
     return *beside.back().second;
   };
-  if (plan.means && (plan.means->space == Space::features || plan.filtration.on_logits))
-    write_means(add(means_path(outputs.model)),
-                shrink_means(*plan.means, plan.filtration, head_digest(staged.written->head())));
+  const auto digest = [](std::string role, AtomicFile& file) {
+    FileDigest result = digest_of(std::move(role), file.temporary_path());
+    result.name = file.path().filename().string();
+    return result;
+  };
+  const std::string new_head_sha256 = head_digest(staged.written->head());
+  std::vector<FileDigest> written(staged.files.size());
+  // The written files are searched and read for their digests while they go to the disk, which
+  // takes a thread but no core.
+  run_tasks(3, available_cores() + 1, [&](std::size_t task, unsigned) {
+    if (task == 2) {
+      for (const auto& path : staged.written->files()) wait_for_disk(path);
+    } else if (task == 0) {
+      check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
+      if (plan.means && (plan.means->space == Space::features || plan.filtration.on_logits))
+        write_means(add(means_path(outputs.model)),
+                    shrink_means(*plan.means, plan.filtration, new_head_sha256));
+    } else {
+      for (std::size_t i = 0; i < written.size(); ++i)
+        written[i] = digest("model", *staged.files[i]);
+    }
+  });
+  if (inputs.run != nullptr)
+    plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
+  look_for_names(inputs, request, staged);
   if (outputs.class_names && !request.class_names.empty()) {
     AtomicFile& names = add(*outputs.class_names);
     for (const std::size_t j : plan.retained) names.write(request.class_names[j] + "\n");
   }
-  std::vector<WrittenFile> written;
-  for (const auto& file : staged.files)
-    written.push_back({"model", file->path(), file->temporary_path()});
   for (const auto& [path, file] : beside)
-    written.push_back({path == means_path(outputs.model) ? "means" : "class names", path,
-                       file->temporary_path()});
+    written.push_back(digest(path == means_path(outputs.model) ? "means" : "class names", *file));
   const std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
   add(receipt_path(outputs.model)).write(receipt);
 

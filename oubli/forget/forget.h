@@ -36,9 +36,16 @@ struct ForgetInputs {
   const ModelFile* model = nullptr;
   std::optional<StoredMeans> means = {};     // from a means file
   std::vector<FileDigest> means_files = {};  // that file
+  std::vector<FileDigest> model_files = {};  // empty: those of `model`, not read yet
   std::optional<CalibrationData> data = {};
   const ModelRun* run = nullptr;  // `data` is what the model made of inputs
 };
+
+// The digests of everything a request is answered from.
+struct InputDigests {
+  std::vector<FileDigest> model, means, data;
+};
+[[nodiscard]] InputDigests digests_of(const ForgetInputs& inputs);
 
 // The answer, worked out in full but not written.
 struct ForgetPlan {
@@ -50,11 +57,15 @@ struct ForgetPlan {
   std::optional<LeakCheck> leaks;
   std::optional<RunCheck> run_check;  // if the new model was run
   std::vector<std::string> warnings;
+  InputDigests digests;
 
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
 };
 
+// All but the leaks.
 [[nodiscard]] ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request);
+// Measures them, if there is data. carry_out() does so while the new model is written.
+void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan);
 
 // Where the answer goes.
 struct ForgetOutputs {

@@ -32,6 +32,8 @@ struct LeakCheck {
   std::vector<LeakRow> rows;
   // Samples whose largest retained logit is another one than after naive deletion.
   std::size_t label_flips = 0;
+  // Among so many: all that took part, or a seeded choice where all logits would take too long.
+  std::size_t label_samples = 0;
   std::vector<std::string> not_checked;  // and why
 };
 

@@ -57,8 +57,8 @@ Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
   if (!plan.means) return {};
   Json json{{"means_of", plan.means->space == Space::logits ? "logits" : "features"},
             {"from", inputs.means ? "means file" : "data"}};
-  if (inputs.means) json["means_files"] = files_json(inputs.means_files);
-  if (inputs.data) json["data_files"] = files_json(inputs.data->files);
+  if (inputs.means) json["means_files"] = files_json(plan.digests.means);
+  if (inputs.data) json["data_files"] = files_json(plan.digests.data);
   if (!inputs.means) {
     const SampleChoice& samples = request.samples;
     json["samples_per_class"] = samples.per_class ? Json(*samples.per_class) : Json("all");
@@ -98,6 +98,7 @@ Json leaks_json(const LeakCheck& leaks) {
        "own way too; 'oubli audit' measures against retrained ones"},
       {"samples", leaks.samples},
       {"label_flips_against_naive", leaks.label_flips},
+      {"label_flips_samples", leaks.label_samples},
       {"rows", std::move(rows)}};
 }
 
@@ -200,22 +201,14 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
 
 std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
                          const ForgetPlan& plan, const StagedModel& staged,
-                         std::span<const WrittenFile> written, const ForgetOutputs& outputs) {
+                         std::span<const FileDigest> written, const ForgetOutputs& outputs) {
   Json receipt{{"format", kReceiptFormat},
                {"version", kReceiptVersion},
                {"program",
                 {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
-  Json input_files = Json::array();
-  for (const auto& path : inputs.model->files())
-    input_files.push_back(file_json(digest_of("model", path)));
-  receipt["input"] = {{"files", std::move(input_files)}, {"head", head_json(*inputs.model)}};
-  Json output_files = Json::array();
-  for (const WrittenFile& file : written) {
-    FileDigest digest = digest_of(file.role, file.temporary);
-    digest.name = file.path.filename().string();
-    output_files.push_back(file_json(digest));
-  }
-  receipt["output"] = {{"files", std::move(output_files)}, {"head", head_json(*staged.written)}};
+  receipt["input"] = {{"files", files_json(plan.digests.model)},
+                      {"head", head_json(*inputs.model)}};
+  receipt["output"] = {{"files", files_json(written)}, {"head", head_json(*staged.written)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
   receipt.update(plan_json(inputs, request, plan));

@@ -18,16 +18,10 @@ namespace oubli {
 inline constexpr char kReceiptFormat[] = "oubli-receipt";
 inline constexpr int kReceiptVersion = 1;
 
-// A file about to appear: where it will be, where it is now.
-struct WrittenFile {
-  std::string role;
-  std::filesystem::path path;
-  std::filesystem::path temporary;
-};
-
+// `written`: the files about to appear.
 [[nodiscard]] std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
                                        const ForgetPlan& plan, const StagedModel& staged,
-                                       std::span<const WrittenFile> written,
+                                       std::span<const FileDigest> written,
                                        const ForgetOutputs& outputs);
 
 // Parts of it that `inspect` and --dry-run show as well.

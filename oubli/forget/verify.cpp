@@ -61,9 +61,7 @@ VerifyStep files_step(const std::string& what, const Json& listed, const std::st
 }
 
 std::vector<FileDigest> digests_of(const ModelFile& model) {
-  std::vector<FileDigest> digests;
-  for (const auto& path : model.files()) digests.push_back(digest_of("model", path));
-  return digests;
+  return digests_of(ForgetInputs{.model = &model}).model;
 }
 
 VerifyStep chain_step(const Json& receipt, const std::optional<std::filesystem::path>& previous) {
@@ -84,7 +82,8 @@ VerifyStep chain_step(const Json& receipt, const std::optional<std::filesystem::
                      : "its output was not this request's input");
 }
 
-VerifyStep recompute_step(const Json& receipt, const VerifyInputs& inputs) {
+VerifyStep recompute_step(const Json& receipt, const VerifyInputs& inputs,
+                          const ForgetInputs& original) {
   const char* const what = "the new head, computed anew";
   ForgetRequest request = request_of(receipt);
   if (request.method == Method::custom) {
@@ -95,9 +94,9 @@ VerifyStep recompute_step(const Json& receipt, const VerifyInputs& inputs) {
     if (receipt.at("request").value("target_sha256", Json()) != digest)
       return step(what, false, "the target is not the one of the receipt");
   }
-  const ForgetPlan plan = plan_forget(*inputs.original, request);
+  const ForgetPlan plan = plan_forget(original, request);
   const HeadView& found = inputs.model->head();
-  const HeadView expected = plan.new_head_view(inputs.original->model->head());
+  const HeadView expected = plan.new_head_view(original.model->head());
   const auto weights = units_apart(expected.weights, found.weights);
   std::optional<std::uint64_t> bias = 0;
   if (expected.bias.has_value() != found.bias.has_value())
@@ -192,9 +191,13 @@ std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& 
     if (inputs.original == nullptr) {
       steps.push_back(not_made("the original", "--original was not given"));
     } else {
-      const ForgetInputs& original = *inputs.original;
+      ForgetInputs original = *inputs.original;
+      const InputDigests digests = digests_of(original);
+      original.model_files = digests.model;  // so that they are not read again
+      original.means_files = digests.means;
+      if (original.data) original.data->files = digests.data;
       steps.push_back(files_step("the original", receipt.at("input").at("files"), "model",
-                                 digests_of(*original.model)));
+                                 original.model_files));
       const Json& calibration = receipt.at("calibration");
       const bool by_means = calibration.is_object() && calibration.contains("means_files");
       if (original.means && by_means)
@@ -210,7 +213,7 @@ std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& 
                              known ? "SHA-256 as in the receipt" : "is not that of the receipt"));
       }
       if (!calibration.is_object() || original.means || original.data)
-        steps.push_back(recompute_step(receipt, inputs));
+        steps.push_back(recompute_step(receipt, inputs, original));
       else
         steps.push_back(
             not_made("the new head, computed anew", "neither means nor data were given"));

@@ -93,7 +93,7 @@ void add_facts(Receipt& out, const json& document) {
   if (const json* leaks = find(document, "leak_check"))
     add("labels changed against naive deletion",
         fmt::format("{} of {} samples", leaks->value("label_flips_against_naive", 0),
-                    leaks->value("samples", 0)));
+                    leaks->value("label_flips_samples", leaks->value("samples", 0))));
   for (const json& warning : list(document, "warnings")) add("warning", warning.get<std::string>());
   if (find(document, "signature") != nullptr)
     add("signature", "there is one; 'oubli verify' checks it, this page does not");

@@ -4,12 +4,14 @@
 networks of 980 images; KS over 1000 directions, 98,000 against 98,000 points. Both sides run on one core with
 one thread; seconds are processor time, so that other work on the machine weighs on neither.
 `--threads` compares two threads with one (wall clock: the machine must be idle); `--growth` times 10^4 to
-10^6 points and fits the exponent; `--only NAME` runs one case.
+10^6 points and fits the exponent; `--memory` audits 200 models x 10,000 samples x 10 classes and prints the peak;
+`--only NAME` runs one case.
 """
 import argparse
 import json
 import math
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -18,6 +20,7 @@ import time
 parser = argparse.ArgumentParser()
 parser.add_argument("--threads", action="store_true")
 parser.add_argument("--growth", action="store_true")
+parser.add_argument("--memory", action="store_true")
 parser.add_argument("--only", default="")
 arguments = parser.parse_args()
 OURS = os.path.join(os.environ["OUBLI_BUILD"], "attack_bench")
@@ -53,6 +56,22 @@ def threads(folder):
         one, two = (ours(*words, workers)["wall"] for workers in (1, 2))
         print(f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x, target 1.8x "
               f"{'met' if one / two >= 1.8 else 'MISSED'}", flush=True)
+
+
+def memory(folder):
+    """The audit holds one class at a time: its peak memory beside the size of what it reads."""
+    rng = np.random.default_rng(0)
+    for name in ("seen", "unseen"):
+        np.save(f"{folder}/{name}.npy", rng.standard_normal((100, 10_000, 9), dtype=np.float32))
+    np.save(f"{folder}/labels.npy", np.arange(10_000) % 10)
+    size = sum(os.path.getsize(f"{folder}/{name}.npy") for name in ("seen", "unseen"))
+    begin = time.perf_counter()
+    subprocess.run([os.path.join(os.environ["OUBLI_BUILD"], "oubli"), "audit", "--seen", f"{folder}/seen.npy", "--unseen",
+                    f"{folder}/unseen.npy", "--labels", f"{folder}/labels.npy", "--class", "0", "--directions", "100"],
+                   check=True, capture_output=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"audit of 100 + 100 models, 10,000 samples, 10 classes: peak {peak:.0f} MiB, {size / 2**20:.0f} MiB of it the mapped "
+          f"logits; {time.perf_counter() - begin:.0f} s")
 
 
 def make_data(folder):
@@ -131,6 +150,9 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 
 with tempfile.TemporaryDirectory() as temporary:
+    if arguments.memory:
+        memory(temporary)
+        raise SystemExit
     make_data(temporary)
     if arguments.threads:
         threads(temporary)

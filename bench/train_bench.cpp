@@ -1,7 +1,8 @@
 // train_bench train|infer NETWORK SAMPLES [BATCH]: samples per second of processor time of one
 // thread, the median over windows. train_bench sgemm: GFLOP/s of a 1024 x 1024 x 1024 product. With
 // `wall SECONDS` in front, work done per second of wall-clock time, for runs side by side on own
-// cores. bench/train.py runs it beside PyTorch.
+// cores; with `WORKERS` behind, the sum over as many threads that train a network each, as `oubli
+// train --jobs` does. bench/train.py runs it beside PyTorch.
 // train_bench layers NETWORK BATCH: the forward pass of each convolution in microseconds, direct in
 // NHWC, direct in blocks of 16 channels, by Winograd's algorithm; for the choice in
 // oubli/nn/inference.cpp.
@@ -11,10 +12,12 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "oubli/base/random.h"
+#include "oubli/base/workers.h"
 #include "oubli/nn/buffer.h"
 #include "oubli/nn/convolution.h"
 #include "oubli/nn/graph.h"
@@ -102,6 +105,32 @@ double sgemm_rate(bool wall, double seconds) {
   });
 }
 
+// Over epochs of one training, so that setting up is not counted.
+double train_rate(const NetworkSpec& spec, const ImageSet& set, TrainOptions options, bool wall,
+                  double seconds) {
+  options.epochs = 1000000;
+  std::vector<double> rates;
+  double begin = 0;
+  double last = 0;
+  const auto samples = static_cast<double>(set.size());
+  std::stop_source stop;
+  try {
+    (void)train(spec, set, options, stop.get_token(), [&](const EpochReport& epoch) {
+      const double now = wall ? wall_seconds() : processor_seconds();
+      if (epoch.epoch == 0) {
+        begin = now;
+      } else {
+        rates.push_back(samples / (now - last));
+        if (now - begin > (wall ? seconds : 1.0) && rates.size() >= (wall ? 1 : kWindows))
+          stop.request_stop();
+      }
+      last = now;
+    });
+  } catch (const Error&) {  // the stop
+  }
+  return wall ? samples * static_cast<double>(rates.size()) / (last - begin) : median(rates);
+}
+
 // Microseconds; 0 where the layer has no such form.
 double layer_time(Op op, Shape in, Shape out, std::size_t batch, bool blocked, bool winograd) {
   const bool blocks = in.channels % kBlock == 0 && out.channels % kBlock == 0;
@@ -173,30 +202,16 @@ int main(int argc, char** argv) {
                               [&] { (void)network.logits(images); }));
       return 0;
     }
-    // Epochs of one training, so that setting up is not counted.
     TrainOptions options;
     options.batch = words.size() > 3 ? std::stoul(words[3]) : 32;
-    options.epochs = 1000000;
-    std::vector<double> rates;
-    double begin = 0;
-    double last = 0;
-    std::stop_source stop;
-    try {
-      (void)train(spec, set, options, stop.get_token(), [&](const EpochReport& epoch) {
-        const double now = wall ? wall_seconds() : processor_seconds();
-        if (epoch.epoch == 0) {
-          begin = now;
-        } else {
-          rates.push_back(static_cast<double>(samples) / (now - last));
-          if (now - begin > (wall ? seconds : 1.0) && rates.size() >= (wall ? 1 : kWindows))
-            stop.request_stop();
-        }
-        last = now;
-      });
-    } catch (const Error&) {  // the stop
-    }
-    fmt::print("{}\n",
-               wall ? static_cast<double>(samples * rates.size()) / (last - begin) : median(rates));
+    const std::size_t workers = words.size() > 4 ? std::stoul(words[4]) : 1;
+    std::vector<double> rates(workers);
+    run_tasks(workers, static_cast<unsigned>(workers), [&](std::size_t worker, unsigned) {
+      TrainOptions own = options;
+      own.model = worker;
+      rates[worker] = train_rate(spec, set, own, wall, seconds);
+    });
+    fmt::print("{}\n", std::reduce(rates.begin(), rates.end()));
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "train_bench: {}\n", error.what());

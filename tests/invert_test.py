@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """invert_test.py OUBLI: `oubli invert`, `oubli report` and `forget --report` on tiny data made here."""
+import itertools
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+import zlib
 
 OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
 
@@ -59,6 +61,12 @@ class InvertTest(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["report"], str(page))
         self.assertIn(str(page), done.stderr)
         self.assertIn("Model inversion", page.read_text())
+        found = {(row["state"], row["target"]): 100 * row["recognised"]["mean"] for row in document["likeness"]}
+        best = {state: max(share for (s, target), share in found.items() if s == state and target != "retained")
+                for state in ("naive", "normalization", "retrained")}
+        self.assertIn(f"recognised in {best['naive']:.0f} after naive, {best['normalization']:.0f} after "
+                      f"normalization, {best['retrained']:.0f} from networks that never saw it (guessing: 25)",
+                      page.read_text())
         self.oubli("report", out, "-o", page, code=2)
         self.oubli("report", out, "-o", page, "--force")
 
@@ -70,6 +78,62 @@ class InvertTest(unittest.TestCase):
             document = json.loads(run.stdout)
             self.assertEqual(document["height"], 24)
             self.assertEqual({row["state"] for row in document["likeness"]}, {"before", "centre"})
+
+    def test_attacks_a_saved_network(self):
+        spec = self.folder / "net.json"
+        spec.write_text(json.dumps({"format": "oubli-network", "version": 1, "layers": [
+            {"kind": "dense", "units": 30}, {"kind": "sigmoid"}]}))
+        model = self.folder / "model.onnx"
+        self.oubli("-q", "train", "att-faces", "--network", spec, "--epochs", 30, "--seed", 1, "-o", model)
+        saved = self.folder / "saved"
+        self.oubli("invert", "att-faces", "--model", model, "--class", "s2", "--class", "s4", "-o", saved)
+        # The network that invert itself trains is the same one.
+        trained = self.folder / "trained"
+        self.oubli("invert", "att-faces", "--full-size", "--classes", 5, "--network", spec, "--epochs", 30,
+                   "--class", "s2", "--class", "s4", "--no-retrained", "-o", trained)
+        for name in ("sheet.png", "full.png", "ghost.png"):
+            self.assertEqual((saved / name).read_bytes(), (trained / name).read_bytes())
+        ours, theirs = (json.loads((folder / "inversion.json").read_text()) for folder in (saved, trained))
+        self.assertEqual(ours["likeness"], theirs["likeness"])
+        self.assertEqual((ours["model"], ours["networks"], ours["class_names"]),
+                         ("model.onnx", 1, ["s1", "s2", "s3", "s4", "s5"]))
+        self.assertNotIn("retrained", ours["caption"])
+        # Trained without s3: images are matched by the classes' names.
+        partial = self.folder / "partial.onnx"
+        self.oubli("-q", "train", "att-faces", "--network", spec, "--epochs", 30, "--without", "s3", "-o", partial)
+        run = self.oubli("invert", "att-faces", "--model", partial, "--json", "-o", self.folder / "partial")
+        document = json.loads(run.stdout)
+        self.assertEqual(document["class_names"], ["s1", "s2", "s4", "s5"])
+        before = [row for row in document["likeness"] if row["state"] == "before"]
+        self.assertEqual(before[0]["recognised"]["mean"], 1)
+        (self.folder / "cut.onnx").write_bytes(model.read_bytes()[:100])
+        self.assertIn("cut.onnx", self.oubli("invert", "att-faces", "--model", self.folder / "cut.onnx",
+                                             "-o", self.folder / "cut", code=3).stderr)
+        self.oubli("invert", "att-faces", "--model", model, "--networks", 2, "-o", self.folder / "cut", code=2)
+        self.assertFalse((self.folder / "cut").exists())
+
+    def test_starts_from_an_image_file(self):
+        def run(start, *more):
+            out = self.folder / f"start{next(self.counter)}"
+            self.oubli("invert", "att-faces", "--epochs", 1, "--steps", 2, "--class", "s1", "--no-retrained",
+                       "--start", start, "-o", out, *more)
+            return (out / "full.png").read_bytes()
+
+        face = self.folder / "data" / "att-faces" / "s1" / "4.pgm"
+        pixels = face.read_bytes()[-24 * 24:]
+        png = self.folder / "face.png"
+        png.write_bytes(png_of(24, 24, pixels))
+        for more in ([], ["--full-size"]):  # at half size the file is halved as the images are
+            wanted = run("image:3", *more)
+            self.assertEqual(run(face, *more), wanted)
+            self.assertEqual(run(png, *more), wanted)
+            self.assertNotEqual(run("0.5", *more), wanted)
+        small = self.folder / "small.pgm"
+        small.write_bytes(b"P5\n5 4\n255\n" + bytes(20))
+        self.assertIn("small.pgm: an image of 1 x 4 x 5, wanted 1 x 12 x 12",
+                      self.oubli("invert", "att-faces", "--start", small, "-o", self.folder / "no", code=3).stderr)
+
+    counter = itertools.count()
 
     def test_says_what_is_wrong(self):
         cases = [(2, "--start", ["att-faces", "--start", "2"]), (2, "image:", ["att-faces", "--start", "image:999"]),
@@ -86,6 +150,16 @@ class InvertTest(unittest.TestCase):
         self.assertIn("bad.json", self.oubli("report", bad, "-o", self.folder / "bad.html", code=3).stderr)
         self.assertFalse((self.folder / "bad.html").exists())
         self.oubli("report", self.folder / "nothing", code=2)
+
+
+def png_of(width, height, pixels):
+    """A grey PNG file."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    rows = b"".join(b"\0" + pixels[y * width:(y + 1) * width] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def npy(code, shape, values):

@@ -1,6 +1,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -17,8 +19,10 @@
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
 #include "oubli/data/load.h"
+#include "oubli/data/samples.h"
 #include "oubli/inversion/study.h"
 #include "oubli/inversion/study_output.h"
+#include "oubli/nn/network_file.h"
 
 namespace oubli::cli {
 namespace {
@@ -27,6 +31,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string data_set;
+  fs::path model;
   fs::path output = "inversion";
   std::size_t people = 0;  // 0: four of the faces, all classes of other data sets
   bool full_size = false;
@@ -60,6 +65,45 @@ ImageSet first_classes(const ImageSet& set, std::size_t classes, std::size_t ima
   return out;
 }
 
+// The images of the model's classes, found by name, in the model's order.
+ImageSet classes_of(const ImageSet& set, const std::vector<std::string>& names,
+                    std::size_t images) {
+  std::vector<std::size_t> chosen;
+  std::vector<std::uint32_t> labels;
+  std::vector<std::size_t> seen(names.size());
+  for (const std::string& name : names)
+    if (std::ranges::find(set.class_names, name) == set.class_names.end())
+      fail(ErrorCode::bad_input, "{} has no class '{}', which the model has", set.name, name);
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const auto found = std::ranges::find(names, set.class_names[set.labels[i]]);
+    if (found == names.end()) continue;
+    const auto label = static_cast<std::size_t>(found - names.begin());
+    if (images != 0 && seen[label]++ >= images) continue;
+    chosen.push_back(i);
+    labels.push_back(static_cast<std::uint32_t>(label));
+  }
+  ImageSet out = select_images(set, chosen);
+  out.labels = std::move(labels);
+  out.class_names = names;
+  return out;
+}
+
+bool has_size(const ImageSet& set, const NetworkSpec& spec) {
+  return set.channels == spec.channels && set.height == spec.height && set.width == spec.width;
+}
+
+// The comparison images of a saved network: as large as it takes them, or half as large.
+ImageSet load_for(const NamedNetwork& model, const Options& options) {
+  const NetworkSpec& spec = model.network.spec();
+  ImageSet set = load_data_set(options.data_set, Split::train);
+  if (!has_size(set, spec) && has_size(half_size(set), spec)) set = half_size(set);
+  if (!has_size(set, spec))
+    fail(ErrorCode::bad_input, "{}: takes images of {} x {} x {}, those of {} are {} x {} x {}",
+         options.model.string(), spec.channels, spec.height, spec.width, options.data_set,
+         set.channels, set.height, set.width);
+  return classes_of(set, model.class_names, options.images);
+}
+
 ImageSet load(const Options& options) {
   ImageSet set = load_data_set(options.data_set, Split::train);
   const bool faces = options.data_set == "att-faces";
@@ -72,19 +116,48 @@ ImageSet load(const Options& options) {
 }
 
 NetworkSpec spec_for(const Options& options, const ImageSet& data) {
+  const std::array<std::size_t, 3> input{data.channels, data.height, data.width};
+  if (!options.spec.empty()) {  // as in `oubli train`: only its layers matter
+    nlohmann::json document = nlohmann::json::parse(read_text_file(options.spec), nullptr, false);
+    if (document.is_object()) {
+      document["input"] = input;
+      document["classes"] = data.classes();
+    }
+    return network_from_json(document, options.spec.string());
+  }
   NetworkSpec spec = inversion_network(data.classes());
-  if (!options.spec.empty())
-    spec = network_from_json(nlohmann::json::parse(read_text_file(options.spec), nullptr, false),
-                             options.spec.string());
   spec.channels = data.channels;
   spec.height = data.height;
   spec.width = data.width;
-  spec.classes = data.classes();
   check(spec);
   return spec;
 }
 
-// A grey level, "noise", "mean" (of all images) or "image:N".
+// An image file of the images' size; faces at half size may be started from a whole one.
+std::vector<float> start_from_file(const Options& options, const ImageSet& data) {
+  const Sample file = decode_image(options.start);
+  ImageSet set{.name = options.start,
+               .channels = file.channels,
+               .height = file.height,
+               .width = file.width,
+               .pixels = std::vector<std::uint8_t>(file.pixels.size()),
+               .labels = {0},
+               .class_names = {"start"}};
+  for (std::size_t c = 0; c < file.channels; ++c)  // channels first
+    for (std::size_t p = 0; p < file.height * file.width; ++p)
+      set.pixels[c * file.height * file.width + p] = file.pixels[p * file.channels + c];
+  if (set.height / 2 == data.height && set.width / 2 == data.width) set = half_size(set);
+  if (set.channels != data.channels || set.height != data.height || set.width != data.width)
+    fail(ErrorCode::bad_input, "--start {}: an image of {} x {} x {}, wanted {} x {} x {}",
+         options.start, file.channels, file.height, file.width, data.channels, data.height,
+         data.width);
+  std::vector<float> image(data.image_size());
+  std::ranges::transform(set.pixels, image.begin(),
+                         [](std::uint8_t v) { return static_cast<float>(v) / 255; });
+  return image;
+}
+
+// A grey level, "noise", "mean" (of all images), "image:N" or a file.
 std::vector<float> start_image(const Options& options, const ImageSet& data) {
   std::vector<float> image(data.image_size());
   const std::string& start = options.start;
@@ -112,17 +185,20 @@ std::vector<float> start_image(const Options& options, const ImageSet& data) {
     }
     fail(ErrorCode::usage, "--start {}: there are images 0 to {}", start, data.size() - 1);
   }
+  if (fs::is_regular_file(start)) return start_from_file(options, data);
   double grey = -1;
   const auto [at, error] = std::from_chars(begin, end, grey);
   if (error != std::errc() || at != end || grey < 0 || grey > 1)
-    fail(ErrorCode::usage, "--start {}: a grey level from 0 to 1, noise, mean or image:N", start);
+    fail(ErrorCode::usage,
+         "--start {}: a grey level from 0 to 1, noise, mean, image:N or an image file", start);
   std::ranges::fill(image, static_cast<float>(grey));
   return image;
 }
 
-InversionStudy study_of(const Options& options, const ImageSet& data) {
+InversionStudy study_of(const Options& options, const ImageSet& data,
+                        const std::optional<NamedNetwork>& model) {
   InversionStudy study;
-  study.spec = spec_for(options, data);
+  study.spec = model ? model->network.spec() : spec_for(options, data);
   // The paper's recipe for the faces; data sets of thousands of images need fewer rounds.
   study.training.epochs = options.epochs != 0 ? options.epochs : data.size() < 1000 ? 150 : 6;
   study.training.seed = options.seed;
@@ -155,9 +231,11 @@ void run(const Options& options) {
   if (!options.force && fs::exists(options.output / "inversion.json"))
     fail(ErrorCode::usage, "{}: exists already; use --force to replace it",
          (options.output / "inversion.json").string());
-  const ImageSet data = load(options);
-  const InversionStudy study = study_of(options, data);
-  const InversionResult result = run_inversion(study, data);
+  std::optional<NamedNetwork> model;
+  if (!options.model.empty()) model = load_network(options.model);
+  const ImageSet data = model ? load_for(*model, options) : load(options);
+  const InversionStudy study = study_of(options, data, model);
+  const InversionResult result = run_inversion(study, data, model ? &model->network : nullptr);
   const auto summaries = summarise(result);
 
   fs::create_directories(options.output);
@@ -181,7 +259,11 @@ void run(const Options& options) {
              to_png(figure_sheet(result, data, study.forget.front()), scale));
   write_file(options.output / sheets[1].file, to_png(full_sheet(result, data), scale));
   write_file(options.output / sheets[2].file, to_png(ghost_sheet(result, data), scale));
-  const nlohmann::json document = to_json(study, data, result, summaries, sheets);
+  nlohmann::json document = to_json(study, data, result, summaries, sheets);
+  if (model) {
+    document["model"] = options.model.filename().string();
+    document.erase("epochs");
+  }
   write_file(options.output / "inversion.json", document.dump(1) + "\n");
   if (options.json)
     fmt::print("{}\n", document.dump());
@@ -200,19 +282,31 @@ void add_invert(CLI::App& app) {
       ->required();
   command->add_option("-o,--output", options->output, "Folder for the pictures and inversion.json")
       ->capture_default_str();
-  command->add_option("--classes", options->people,
-                      "Use the first N classes (default: 4 of the faces, else all)");
+  CLI::Option* model =
+      command
+          ->add_option("--model", options->model,
+                       "Attack this network, an ONNX file that 'oubli train' wrote, instead of "
+                       "training some; its classes' images come from DATA")
+          ->check(CLI::ExistingFile);
+  command
+      ->add_option("--classes", options->people,
+                   "Use the first N classes (default: 4 of the faces, else all)")
+      ->excludes(model);
   command->add_option("--images", options->images, "At most N images per class (default: all)");
-  command->add_flag("--full-size", options->full_size, "Faces at 112 x 92 instead of 56 x 46");
+  command->add_flag("--full-size", options->full_size, "Faces at 112 x 92 instead of 56 x 46")
+      ->excludes(model);
   command
       ->add_option("--network", options->spec,
                    "A network's JSON (default: 1000 and 300 sigmoid units)")
-      ->check(CLI::ExistingFile);
-  command->add_option("--epochs", options->epochs,
-                      "Of training (default: 150, 6 for large data sets)");
+      ->check(CLI::ExistingFile)
+      ->excludes(model);
+  command
+      ->add_option("--epochs", options->epochs, "Of training (default: 150, 6 for large data sets)")
+      ->excludes(model);
   command->add_option("--networks", options->networks, "How many to train and attack")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->excludes(model);
   command->add_option("--class", options->forget,
                       "Forget this class, by name or number; repeat for several, each on its own "
                       "(default: each in turn)");
@@ -221,7 +315,8 @@ void add_invert(CLI::App& app) {
   command->add_flag("--no-retrained", options->no_retrained,
                     "Do not retrain networks without the class for comparison");
   command
-      ->add_option("--start", options->start, "Start image: a grey level, noise, mean or image:N")
+      ->add_option("--start", options->start,
+                   "Start image: a grey level, noise, mean, image:N or a file (PNG, PGM, JPEG)")
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Steps of the descent")->capture_default_str();
   command->add_option("--step-size", options->step_size, "Times the gradient")
@@ -237,6 +332,8 @@ void add_invert(CLI::App& app) {
       "  oubli invert att-faces --networks 10 -o inversion\n"
       "  oubli invert att-faces --full-size --class s1 -o inversion\n"
       "  oubli invert fashion-mnist --images 500 -o inversion\n"
+      "  oubli invert fashion-mnist --model model.onnx --class bag -o inversion\n"
+      "  oubli invert att-faces --start somebody.pgm -o inversion\n"
       "  oubli report inversion -o report.html");
   command->callback([options] { run(*options); });
 }

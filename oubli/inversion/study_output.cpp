@@ -71,7 +71,8 @@ std::vector<std::string> cells(const LikenessSummary& summary) {
   std::vector<std::string> out{summary.state, summary.target};
   for (const Column& column : kColumns) {
     const auto& [mean, deviation] = summary.*column.field;
-    out.push_back(fmt::format("{:.2f} ± {:.2f}", mean, deviation));
+    out.push_back(summary.networks > 1 ? fmt::format("{:.2f} ± {:.2f}", mean, deviation)
+                                       : fmt::format("{:.2f}", mean));  // one has no spread
   }
   return out;
 }
@@ -219,10 +220,15 @@ json to_json(const InversionStudy& study, const ImageSet& data, const InversionR
       "An attacker descends on the input, {} steps of {} times the gradient, until the model "
       "takes the picture for the class; where the class's output was removed, the attacker puts "
       "a constant {} in its place, or uses the mean of the remaining logits (the ghost logit). "
-      "Networks: {}; the pictures are of the first, each stretched to full contrast. 'retrained' "
-      "is a network that never saw the class: what is found there is no trace of it.",
+      "Networks: {}; the pictures are of the first, each stretched to full contrast.",
       study.descent.steps, study.descent.step_size, study.guess,
       out["networks"].get<std::size_t>());
+  const bool retrained = std::ranges::any_of(
+      summaries, [](const LikenessSummary& summary) { return summary.state == "retrained"; });
+  if (retrained)
+    out["caption"] = out["caption"].get<std::string>() +
+                     " 'retrained' is a network that never saw the class: what is found there is "
+                     "no trace of it.";
   out["sheets"] = json::array();
   for (const NamedSheet& sheet : sheets)
     out["sheets"].push_back(
@@ -231,7 +237,8 @@ json to_json(const InversionStudy& study, const ImageSet& data, const InversionR
   json table{
       {"title", "How like its class a reconstruction is"},
       {"note",
-       "Mean ± standard deviation over networks. Class's own: its mean image minus the mean image "
+       "Mean ± standard deviation over networks, if there are several. Class's own: its mean image "
+       "minus the mean image "
        "of all classes. Nearest: share of reconstructions closer to their own class than to any "
        "other. Before: the reconstruction from the same network before deletion."},
       {"columns", json::array({{{"title", "network"}}, {{"title", "class attacked"}}})},

@@ -64,6 +64,15 @@ TEST(Summarise, MeansOverClassesThenSpreadOverNetworks) {
   EXPECT_NEAR(all[3].correlation.mean, 1.2, 1e-12);
   EXPECT_NEAR(all[3].recognised.mean, 0.5, 1e-12);
   EXPECT_THAT(to_table(all).text(), HasSubstr("forgotten, ghost logit"));
+  EXPECT_THAT(to_table(all).text(), HasSubstr("1.20 ± 0.71"));
+}
+
+TEST(Summarise, OneNetworkHasNoSpread) {
+  InversionResult one = example();
+  std::erase_if(one.reconstructions, [](const Reconstruction& r) { return r.network != 0; });
+  const std::string text = to_table(summarise(one)).text();
+  EXPECT_THAT(text, HasSubstr("0.70"));
+  EXPECT_EQ(text.find("±"), std::string::npos);
 }
 
 TEST(Sheets, AreThePapersFigures) {
@@ -86,6 +95,13 @@ TEST(ToJson, NamesFormatAndFigures) {
   const auto json =
       to_json(study, three_classes(), example(), summarise(example()), {{"sheet.png", "t", "d"}});
   EXPECT_EQ(json.at("format"), "oubli-inversion");
+  // speaks of retrained networks only where there are some
+  EXPECT_EQ(json.at("caption").get<std::string>().find("retrained"), std::string::npos);
+  InversionResult with = example();
+  with.reconstructions.back().state = "retrained";
+  EXPECT_THAT(
+      to_json(study, three_classes(), with, summarise(with), {}).at("caption").get<std::string>(),
+      HasSubstr("'retrained' is a network that never saw the class"));
   EXPECT_EQ(json.at("likeness").size(), 4U);
   EXPECT_NEAR(json.at("likeness")[3].at("correlation").at("mean").get<double>(), 1.2, 1e-12);
   EXPECT_EQ(json.at("tables")[0].at("rows").size(), 4U);

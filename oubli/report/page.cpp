@@ -123,6 +123,10 @@ std::string answer(const ReportData& data) {
     out += paragraph(sentence(*data.receipt), "sentence");
     const DotChart picture = chart(*data.receipt);
     if (!picture.rows.empty()) out += figure(svg(picture), table(picture));
+  } else if (data.inversion && !data.inversion->sentence.empty()) {
+    out += paragraph(data.inversion->sentence, "sentence");
+    for (const NamedTable& named : data.inversion->tables)
+      for (const DotChart& picture : named.charts) out += figure(svg(picture), table(picture));
   } else {
     out += paragraph("Nothing was measured that could answer this.", "sentence");
   }

@@ -87,6 +87,7 @@ struct Picture {
 };
 
 struct Inversion {
+  std::string sentence;  // the answer, if nothing else was measured; may be empty
   std::string caption;
   std::vector<Picture> sheets;
   std::vector<NamedTable> tables;

@@ -106,10 +106,20 @@ img.sheet { max-width: 100%; height: auto; image-rendering: pixelated; backgroun
   body { font-size: 10.5pt; }
   main { padding: 0; max-width: none; }
   nav { display: none; }
-  h2, h3 { break-after: avoid; }
-  figure, tr, .answer { break-inside: avoid; }
-  .panels { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  h2, h3, h2 + p, h3 + p { break-after: avoid; }
+  figure, tr, p, .answer { break-inside: avoid; }
+  table { font-size: 8.5pt; }
+  th, td { padding-right: 10px; }
+  th.n, td.n { white-space: normal; }
+  /* a picture and its numbers side by side: paper does not scroll */
+  .panels { display: block; }
+  .panels > figure { display: grid; grid-template-columns: 42% minmax(0, 1fr); gap: 10px; align-items: start; margin: 0 0 10px; }
+  .panels > figure details { margin: 0; }
+  .panels table { font-size: 7.5pt; line-height: 1.25; width: 100%; }
+  .panels th, .panels td { padding-right: 6px; }
+  th { overflow-wrap: anywhere; hyphens: auto; }
   details::details-content { content-visibility: visible; block-size: auto; }
+  summary { list-style: none; }
   .scroll { overflow: visible; }
 }
 )css";

@@ -190,6 +190,13 @@ class ReportTest(unittest.TestCase):
                          features=[{"name": "prefers-color-scheme", "value": "dark"}])
         colour = self.browser.run("return getComputedStyle(document.body).backgroundColor")
         self.assertEqual(colour, "rgb(255, 255, 255)")
+        # Paper does not scroll: every table, opened as in print, ends where the page does (A4 less margins).
+        self.browser.size(718)
+        cut = self.browser.run(
+            "document.querySelectorAll('details').forEach(d => { d.open = true; });"
+            "return [...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
+            "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => t.innerText)")
+        self.assertEqual(cut, [])
         pdf = self.folder / "report.pdf"
         self.browser.pdf(pdf)
         self.assertGreater(pdf.stat().st_size, 10000)

@@ -5,21 +5,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "oubli/base/digest.h"
 #include "oubli/base/error.h"
+#include "oubli/base/output.h"
 
 namespace oubli {
 namespace {
 
 constexpr std::string_view kTemporaryMark = ".oubli-tmp-";
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+constexpr std::chrono::hours kLongUntouched{24 * 7};
 
 std::string system_reason() { return std::strerror(errno); }
 
@@ -49,12 +54,70 @@ void write_all(int descriptor, std::span<const std::byte> bytes,
   }
 }
 
-// "dir/.NAME.oubli-tmp-PID-N": hidden, on the same file system as its target, and its owner can be
-// told from the name.
+// Names the machine, or container, within which a process id means one process: eight digits.
+const std::string& process_space() {
+  static const std::string space = [] {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    std::error_code none;  // without /proc, the host alone
+    const std::string ids = std::filesystem::read_symlink("/proc/self/ns/pid", none).string();
+    return sha256_hex(as_bytes(host.data() + (' ' + ids))).substr(0, 8);
+  }();
+  return space;
+}
+
+// "dir/.NAME.oubli-tmp-SPACE-PID-N": hidden, on the same file system as its target, and its owner
+// can be told from the name.
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
-  return path.parent_path() / fmt::format(".{}{}{}-{}", path.filename().string(), kTemporaryMark,
-                                          ::getpid(), counter.fetch_add(1));
+  return path.parent_path() / fmt::format(".{}{}{}-{}-{}", path.filename().string(), kTemporaryMark,
+                                          process_space(), ::getpid(), counter.fetch_add(1));
+}
+
+// Whether it is one of those, without a living owner. Whether a process of another machine or
+// container lives cannot be told from here: theirs (the folder may be shared) count as living until
+// nobody has written to them for a week.
+bool is_stale(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t mark = name.rfind(kTemporaryMark);
+  if (mark == std::string::npos || name.front() != '.') return false;
+  std::string_view rest = std::string_view(name).substr(mark + kTemporaryMark.size());
+  const std::string& here = process_space();
+  if (rest.size() <= here.size() || rest[here.size()] != '-') return false;
+  const bool elsewhere = !rest.starts_with(here);
+  rest.remove_prefix(here.size() + 1);
+  pid_t owner = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), owner);
+  if (error != std::errc() || end == rest.data() + rest.size() || *end != '-') return false;
+  if (elsewhere) {
+    std::error_code unknown;
+    const auto written = std::filesystem::last_write_time(path, unknown);
+    return !unknown && std::filesystem::file_time_type::clock::now() - written > kLongUntouched;
+  }
+  // Signal 0 only asks whether the process exists; EPERM means that it does.
+  return owner != ::getpid() && ::kill(owner, 0) != 0 && errno == ESRCH;
+}
+
+[[noreturn]] void fail_because_it_exists(const std::filesystem::path& path) {
+  fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path.string());
+}
+
+void require_free(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path)) fail_because_it_exists(path);
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+// False, with errno EEXIST, where rename() would silently replace.
+bool rename_to_new_name(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // File systems that cannot (NFS): for a moment it has both names.
+  if (::link(from.c_str(), to.c_str()) != 0) return false;
+  ::unlink(from.c_str());
+  return true;
 }
 
 }  // namespace
@@ -122,12 +185,10 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit)
 
 AtomicFile::AtomicFile(std::filesystem::path path, bool replace, unsigned mode)
     : path_(std::move(path)), temporary_(temporary_name(path_)), replace_(replace) {
-  if (!replace_ && std::filesystem::exists(path_))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path_.string());
+  if (!replace_) require_free(path_);
   descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (descriptor_ < 0)
     fail(ErrorCode::io, "{}: cannot create: {}", path_.string(), system_reason());
-  buffer_.reserve(kBufferBytes);
 }
 
 AtomicFile::~AtomicFile() {
@@ -180,19 +241,16 @@ void AtomicFile::commit() {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0)
       fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
   } else {
-    // link() fails if the name exists, which rename() would silently replace.
-    if (::link(temporary_.c_str(), path_.c_str()) != 0) {
-      if (errno == EEXIST)
-        fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path_.string());
-      fail(ErrorCode::io, "{}: cannot link into place: {}", path_.string(), system_reason());
+    if (!rename_to_new_name(temporary_, path_)) {
+      if (errno == EEXIST) fail_because_it_exists(path_);
+      fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
     }
-    ::unlink(temporary_.c_str());
   }
   ::close(descriptor_);
   descriptor_ = -1;
   // The rename itself is durable once its folder is.
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int folder_descriptor =
+      ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_descriptor >= 0) {
     ::fsync(folder_descriptor);
     ::close(folder_descriptor);
@@ -211,20 +269,16 @@ void write_file(const std::filesystem::path& path, std::string_view text, bool r
   write_file(path, as_bytes(text), replace, mode);
 }
 
+void prepare_output(const std::filesystem::path& path, bool replace) {
+  (void)remove_stale_temporaries(folder_of(path));
+  if (!replace) require_free(path);
+}
+
 std::size_t remove_stale_temporaries(const std::filesystem::path& folder) {
   std::size_t removed = 0;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const std::size_t mark = name.rfind(kTemporaryMark);
-    if (mark == std::string::npos || name.front() != '.') continue;
-    const char* const begin = name.data() + mark + kTemporaryMark.size();
-    pid_t owner = 0;
-    const auto [end, error] = std::from_chars(begin, name.data() + name.size(), owner);
-    if (error != std::errc() || end == name.data() + name.size() || *end != '-') continue;
-    // Signal 0 only asks whether the process exists; EPERM means that it does.
-    if (owner == ::getpid() || ::kill(owner, 0) == 0 || errno != ESRCH) continue;
-    if (std::filesystem::remove(entry.path(), ignored)) ++removed;
+    if (is_stale(entry.path()) && std::filesystem::remove(entry.path(), ignored)) ++removed;
   }
   return removed;
 }

@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <functional>
 
 #include "oubli/base/error.h"
+#include "oubli/base/output.h"
 
 namespace oubli {
 namespace {
@@ -110,16 +112,63 @@ TEST_F(FileTest, MappedFileNoticesChanges) {
   EXPECT_EQ(code_of([&] { file.check_unchanged(); }), ErrorCode::bad_input);
 }
 
-TEST_F(FileTest, RemovesTemporariesOfTheDeadOnly) {
+// The temporary that a process leaves behind which is killed while it writes.
+fs::path left_by_a_killed_process(const fs::path& folder) {
   const pid_t child = fork();
-  if (child == 0) _exit(0);
+  if (child == 0) {
+    AtomicFile file(folder / "x");
+    file.write("half");
+    (void)file.temporary_path();
+    _exit(0);  // without destructors
+  }
   int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);  // reaped: the number names no process now
-  write_file(folder_ / (".x.oubli-tmp-" + std::to_string(child) + "-0"), "dead");
-  write_file(folder_ / (".x.oubli-tmp-" + std::to_string(getppid()) + "-0"), "alive");
-  write_file(folder_ / "x.oubli-tmp-1-0", "not ours: not hidden");
+  EXPECT_EQ(waitpid(child, &status, 0), child);  // reaped: the number names no process now
+  const fs::directory_iterator entry(folder);
+  return entry == fs::directory_iterator() ? fs::path() : entry->path();
+}
+
+TEST_F(FileTest, RemovesTemporariesOfTheDeadOnly) {
+  const fs::path dead = left_by_a_killed_process(folder_);
+  AtomicFile ours(folder_ / "y");
+  const std::string name = dead.filename().string();
+  const std::string begin = name.substr(0, name.rfind('-', name.rfind('-') - 1));  // -PID-N follows
+  write_file(folder_ / (begin + '-' + std::to_string(getppid()) + "-0"), "alive");
+  write_file(folder_ / name.substr(1), "not ours: not hidden");
+  ASSERT_EQ(entries(), 4u);
   EXPECT_EQ(remove_stale_temporaries(folder_), 1u);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(ours.temporary_path()));
+  EXPECT_EQ(entries(), 3u);
+}
+
+// A run may have been killed after its file was in place and before it was done.
+TEST_F(FileTest, PreparingAnOutputCleansUpEvenIfItExists) {
+  write_file(folder_ / "x", "whole");
+  fs::create_directory(folder_ / "y");
+  const fs::path dead = left_by_a_killed_process(folder_ / "y");
+  fs::rename(dead, folder_ / dead.filename());
+  EXPECT_EQ(code_of([&] { prepare_output(folder_ / "x", false); }), ErrorCode::usage);
   EXPECT_EQ(entries(), 2u);
+  prepare_output(folder_ / "x", true);
+  prepare_output(folder_ / "z", false);
+  EXPECT_EQ(read_text_file(folder_ / "x"), "whole");
+}
+
+// On a shared file system nobody here can tell whether a process of another machine lives.
+TEST_F(FileTest, KeepsTemporariesOfOtherMachinesForAWeek) {
+  const fs::path dead = left_by_a_killed_process(folder_);
+  std::string name = dead.filename().string();
+  const std::size_t place = name.find("tmp-") + 4;
+  name[place] = name[place] == '0' ? '1' : '0';
+  const fs::path elsewhere = folder_ / name;
+  fs::rename(dead, elsewhere);
+  EXPECT_EQ(remove_stale_temporaries(folder_), 0u);
+  using std::chrono::hours;
+  fs::last_write_time(elsewhere, fs::file_time_type::clock::now() - hours(24 * 7 - 1));
+  EXPECT_EQ(remove_stale_temporaries(folder_), 0u);
+  EXPECT_EQ(read_text_file(elsewhere), "half");
+  fs::last_write_time(elsewhere, fs::file_time_type::clock::now() - hours(24 * 7 + 1));
+  EXPECT_EQ(remove_stale_temporaries(folder_), 1u);
 }
 
 }  // namespace

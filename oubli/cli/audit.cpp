@@ -14,6 +14,7 @@
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
@@ -107,8 +108,7 @@ void check_gate(const AuditResult& result, double limit) {
 }
 
 void run(Options& options) {
-  if (!options.csv.empty() && !options.force && std::filesystem::exists(options.csv))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.csv.string());
+  if (!options.csv.empty()) prepare_output(options.csv, options.force);
   check_files(options);
   AuditOptions& chosen = options.audit;
   if (!options.attacks.empty()) chosen.attacks.clear();

@@ -8,6 +8,7 @@
 #include "oubli/array/array_file.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
@@ -49,12 +50,10 @@ void run(const ForgetOptions& options) {
     fail(ErrorCode::usage, "-o NEW is missing (or --dry-run)");
   const LoadedModel loaded = load(options);
   const ForgetRequest request = make_request(options, loaded);
-  if (!options.dry_run && !options.force && std::filesystem::exists(options.output))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.output);
+  if (!options.dry_run) prepare_output(options.output, options.force);
   if (!options.report.empty() && options.dry_run)
     fail(ErrorCode::usage, "--report needs a receipt: not together with --dry-run");
-  if (!options.report.empty() && !options.force && std::filesystem::exists(options.report))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", options.report);
+  if (!options.report.empty()) prepare_output(options.report, options.force);
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options);
 

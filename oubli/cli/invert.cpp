@@ -14,6 +14,7 @@
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
@@ -228,9 +229,7 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
 }
 
 void run(const Options& options) {
-  if (!options.force && fs::exists(options.output / "inversion.json"))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it",
-         (options.output / "inversion.json").string());
+  prepare_output(options.output / "inversion.json", options.force);
   std::optional<NamedNetwork> model;
   if (!options.model.empty()) model = load_network(options.model);
   const ImageSet data = model ? load_for(*model, options) : load(options);

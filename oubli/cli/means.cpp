@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
@@ -23,6 +24,7 @@ struct MeansOptions : ModelOptions {
 void run(const MeansOptions& options) {
   if (!options.has_data())
     fail(ErrorCode::usage, "means of what? Give --features or --logits, and --labels");
+  prepare_output(options.output, options.force);
   LoadedModel loaded = load(options);
   const HeadView& head = loaded.model->head();
   const CalibrationData& data = *loaded.inputs.data;
@@ -33,9 +35,6 @@ void run(const MeansOptions& options) {
     if (const double error = means.standard_error(j); !std::isnan(error))
       largest_error = std::max(largest_error, error);
   const StoredMeans stored = store_means(data.space, means, loaded.class_names, head_digest(head));
-  (void)remove_stale_temporaries(std::filesystem::path(options.output).parent_path().empty()
-                                     ? "."
-                                     : std::filesystem::path(options.output).parent_path());
   AtomicFile out(options.output, options.force);
   write_means(out, stored);
   loaded.model->check_unchanged();

@@ -6,6 +6,7 @@
 
 #include "oubli/array/npy.h"
 #include "oubli/base/error.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
 #include "oubli/data/load.h"
@@ -48,8 +49,7 @@ Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const 
 
 void run(const Options& options) {
   for (const fs::path& path : {options.output, options.features, options.labels})
-    if (!path.empty() && !options.force && fs::exists(path))
-      fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path.string());
+    if (!path.empty()) prepare_output(path, options.force);
   const NamedNetwork model = load_network(options.model);
   const ImageSet images =
       load_data_set(options.data, options.split == "train" ? Split::train : Split::test);

@@ -12,6 +12,7 @@
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
@@ -97,9 +98,7 @@ void run(const Options& options) {
   const auto path_of = [&](std::size_t model) {
     return folder ? options.output / fmt::format("model-{:04}.onnx", model) : options.output;
   };
-  for (std::size_t m = 0; m < models; ++m)
-    if (!options.force && fs::exists(path_of(m)))
-      fail(ErrorCode::usage, "{}: exists already; use --force to replace it", path_of(m).string());
+  for (std::size_t m = 0; m < models; ++m) prepare_output(path_of(m), options.force);
 
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;
@@ -122,9 +121,6 @@ void run(const Options& options) {
   train_options.optimizer.weight_decay = options.weight_decay;
 
   if (folder) fs::create_directories(options.output);
-  // What a killed run left.
-  const fs::path place = path_of(0).parent_path();
-  (void)remove_stale_temporaries(place.empty() ? fs::path(".") : place);
   const std::stop_token stop = stop_on_interrupt();
   std::vector<json> results(models);
   {

@@ -8,6 +8,7 @@
 
 #include "oubli/base/file_windows.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 #include "oubli/base/workers.h"
 #include "oubli/forget/receipt.h"
 
@@ -199,9 +200,7 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
       fail(ErrorCode::usage,
            "{}: is the input; the old model is never overwritten, write elsewhere",
            outputs.model.string());
-  const auto folder = outputs.model.has_parent_path() ? outputs.model.parent_path() : ".";
-  (void)remove_stale_temporaries(folder);
-
+  prepare_output(outputs.model, outputs.replace);
   StagedModel staged;
   run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
     if (task == 0)

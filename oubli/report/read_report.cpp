@@ -5,6 +5,7 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 #include "oubli/report/page.h"
@@ -92,8 +93,7 @@ ReportData read_report(std::span<const fs::path> inputs) {
 
 void write_report(std::span<const fs::path> inputs, const fs::path& output, bool replace,
                   const std::string& method, const std::string& title) {
-  if (!replace && fs::exists(output))
-    fail(ErrorCode::usage, "{}: exists already; use --force to replace it", output.string());
+  prepare_output(output, replace);
   ReportData data = read_report(inputs);
   data.method = method;
   if (!title.empty()) data.title = title;

@@ -1,3 +1,33 @@
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "oubli/base/file.h"
+#include "oubli/data/samples.h"
+
+namespace {
+
+// What stb_image may still allocate for the image at hand. It bounds neither what a PNG unpacks to
+// nor what a JPEG's coefficients take.
+thread_local std::size_t memory_left = 0;
+
+void* bounded_realloc(void* old, std::size_t old_size, std::size_t size) {
+  const std::size_t more = size - std::min(size, old_size);
+  if (more > memory_left) return nullptr;
+  memory_left -= more;
+  return std::realloc(old, size);
+}
+
+void* bounded_malloc(std::size_t size) { return bounded_realloc(nullptr, 0, size); }
+
+}  // namespace
+
+#define STBI_MALLOC bounded_malloc
+#define STBI_REALLOC_SIZED bounded_realloc
+#define STBI_FREE std::free
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
@@ -9,14 +39,6 @@
 #define STBI_NO_TGA
 #define STBI_MAX_DIMENSIONS 32768
 #include <stb_image.h>
-
-#include <limits>
-#include <memory>
-#include <span>
-#include <string>
-
-#include "oubli/base/file.h"
-#include "oubli/data/samples.h"
 
 namespace oubli {
 namespace {
@@ -56,7 +78,7 @@ void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& wha
 
 }  // namespace
 
-Sample decode_image(const std::filesystem::path& path) {
+Sample decode_image(const std::filesystem::path& path, std::uint64_t spare_bytes) {
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.empty() || bytes.size() > std::size_t{std::numeric_limits<int>::max()}) {
@@ -68,10 +90,10 @@ Sample decode_image(const std::filesystem::path& path) {
   int channels = 0;
   const auto* const data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int size = static_cast<int>(bytes.size());
-  // A few bytes may promise any size; the memory must stay in proportion to what is there.
+  const std::uint64_t most = spare_bytes + 16 * bytes.size();
+  memory_left = (std::size_t{1} << 20) + 4 * most;
   if (stbi_info_from_memory(data, size, &width, &height, &channels) != 0 &&
-      std::uint64_t(width) * std::uint64_t(height) * 4 >
-          (std::uint64_t{64} << 20) + 16 * bytes.size())
+      std::uint64_t(width) * std::uint64_t(height) * 4 > most)
     fail(ErrorCode::bad_input, "{}: {} x {} pixels in {} bytes, suspiciously many", path.string(),
          width, height, bytes.size());
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
@@ -89,12 +111,14 @@ Sample decode_image(const std::filesystem::path& path) {
   const auto stored = static_cast<std::size_t>(channels);
   sample.channels = stored >= 3 ? 3 : 1;
   const std::size_t count = sample.height * sample.width;
-  sample.pixels.resize(count * sample.channels);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t c = 0; c < sample.channels; ++c) {
-      sample.pixels[i * sample.channels + c] = pixels.get()[i * stored + c];
-    }
+  if (stored == sample.channels) {
+    sample.pixels.assign(pixels.get(), pixels.get() + count * stored);
+    return sample;
   }
+  sample.pixels.resize(count * sample.channels);
+  for (std::size_t i = 0; i < count; ++i)
+    std::copy_n(pixels.get() + i * stored, sample.channels,
+                sample.pixels.data() + i * sample.channels);
   return sample;
 }
 

@@ -62,7 +62,10 @@ class SampleSource {
                                                       std::span<const std::string> model_names,
                                                       std::string& how);
 
-// Decodes one image file. Error{bad_input} names it.
-[[nodiscard]] Sample decode_image(const std::filesystem::path& path);
+// Decodes one image file. Error{bad_input} names it. A few bytes may promise any size: an
+// image of more than `spare_bytes` and 16 times its file, at four bytes per pixel, is refused, and
+// so is one that takes four times as much to decode.
+[[nodiscard]] Sample decode_image(const std::filesystem::path& path,
+                                  std::uint64_t spare_bytes = std::uint64_t{64} << 20);
 
 }  // namespace oubli

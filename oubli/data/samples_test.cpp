@@ -73,6 +73,22 @@ TEST_F(Samples, DecodesImages) {
   EXPECT_THROW((void)decode_image(folder_ / "c.png"), Error);
 }
 
+// One pixel by its header, megabytes in its data: nothing but the memory would tell.
+TEST_F(Samples, RefusesImagesThatUnpackOutOfProportion) {
+  const std::string zeros(std::size_t{40} << 20, '\0');
+  std::string packed(compressBound(zeros.size()), '\0');
+  uLongf size = packed.size();
+  compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+            reinterpret_cast<const Bytef*>(zeros.data()), zeros.size(), 9);
+  packed.resize(size);
+  ASSERT_LT(size, std::size_t{50} << 10);
+  write_file(folder_ / "bomb.png",
+             "\x89PNG\r\n\x1a\n" +
+                 png_chunk("IHDR", big_endian(1) + big_endian(1) + std::string("\x08\0\0\0\0", 5)) +
+                 png_chunk("IDAT", packed) + png_chunk("IEND", ""));
+  EXPECT_THROW((void)decode_image(folder_ / "bomb.png", std::size_t{4} << 20), Error);
+}
+
 TEST_F(Samples, FoldersAreMatchedByNameThenByOrder) {
   for (const char* name : {"cat/1.pgm", "ant/1.pgm", "ant/2.pgm", "bee/x.pgm"})
     write_pgm(name, 1, 1, {9});

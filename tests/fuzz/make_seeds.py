@@ -53,15 +53,20 @@ save('cifar', 'two', b''.join(bytes([j]) + bytes(3072) for j in (0, 9)))
 save('pgm', 'p5', b'P5\n# made\n2 3 255\n' + bytes(6))
 
 
-def png(width, height, kind, rows):
+def png(width, height, kind, rows, depth=8, interlaced=0, **chunks):
     def chunk(name, data):
         return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
-    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, kind, 0, 0, 0)) +
+    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, depth, kind, 0, 0, interlaced)) +
+            b''.join(chunk(name.encode(), data) for name, data in chunks.items()) +
             chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 
 
 save('image', 'grey.png', png(2, 2, 0, b'\0\1\2\0\3\4'))
 save('image', 'colour.png', png(2, 1, 2, b'\0' + bytes(6)))
+save('image', 'filters.png', png(2, 5, 2, b''.join(bytes([f]) + bytes(range(6)) for f in range(5))))
+save('image', 'palette.png', png(3, 2, 3, b'\0\x1b\0\x1b', 2, PLTE=bytes(range(12)), tRNS=b'\0\x80'))
+save('image', 'deep.png', png(1, 2, 6, (b'\0' + bytes(range(8))) * 2, 16))
+save('image', 'interlaced.png', png(3, 3, 0, b'\0\1\0\2\0\3\4\0\5\0\6\0\7\x08\x09', 8, 1, tRNS=b'\0\1'))
 save('image', 'p6', b'P6 2 1 255\n' + bytes(6))
 save('image', 'bmp', b'BM' + struct.pack('<IHHIIiiHHIIiiII', 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + bytes(4))
 # The smallest baseline JPEG: 1 x 1, grey, one Huffman table pair.
@@ -69,14 +74,18 @@ save('image', 'jpeg', bytes.fromhex(
     'ffd8ffdb004300' + '01' * 64 + 'ffc0000b080001000101011100ffc40014000100000000000000000000000000000009'
     'ffc40014100100000000000000000000000000000000ffda0008010100003f0054ffd9'))
 
-save('config', 'network', json.dumps({'format': 'oubli-network', 'version': 1, 'input': [1, 4, 4],
-     'layers': [{'kind': 'dense', 'units': 3, 'activation': 'relu'}], 'classes': 3}).encode())
-save('config', 'run', json.dumps({'format': 'oubli-run', 'version': 1, 'config': {'preset': 'mnist', 'models': 2,
-     'seed': 0}}).encode())
+conv, relu, norm = {'kind': 'conv', 'units': 2, 'kernel': 3, 'stride': 1, 'padding': 'same', 'bias': False}, {'kind': 'relu'}, {'kind': 'batch_norm'}
+save('config', 'network', json.dumps({'format': 'oubli-network', 'version': 1, 'name': 'r', 'input': [1, 4, 4], 'layers': [
+     conv, norm, relu, {'kind': 'residual', 'branch': [conv, norm], 'shortcut': [dict(conv, kernel=1)]},
+     {'kind': 'max_pool', 'kernel': 2, 'stride': 2}, {'kind': 'dense', 'units': 3}, {'kind': 'sigmoid'}], 'classes': 3}).encode())
+save('config', 'run', json.dumps({'format': 'oubli-run', 'version': 1, 'builds': ['0.1.0'], 'config': {
+     'each_class': 0, 'epochs': 1, 'experiment': 'mnist', 'forget': [0], 'keep_models': False,
+     'parts': [{'hidden': 50, 'models': 2, 'second': 2}], 'samples': ['1', 'all'], 'seed': 1}}).encode())
 save('config', 'names', b'cat\ndog\n')
 file = {'role': 'model', 'name': 'x', 'bytes': 1, 'sha256': '0' * 64}
 save('receipt', 'small', json.dumps({'format': 'oubli-receipt', 'version': 1,
      'program': {'version': '', 'compiler': '', 'architecture': ''}, 'input': {'files': [file]},
      'output': {'files': [file]}, 'previous_receipt_sha256': None,
-     'request': {'forget': [0], 'method': 'naive', 'solver': 'auto', 'seed': 0}, 'calibration': None,
+     'request': {'forget': [0], 'method': 'normalization', 'solver': 'auto', 'seed': 0},
+     'calibration': {'means_of': 'features', 'from': 'means file', 'means_files': [file]},
      'signature': {'algorithm': 'Ed25519', 'public_key': '0' * 64, 'value': '0' * 128}}).encode())

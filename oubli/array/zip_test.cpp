@@ -59,6 +59,25 @@ TEST(Zip, RoundTrip) {
   }
 }
 
+// Nothing is ever unpacked to a path: a name is what an entry is asked for by.
+TEST(Zip, NamesArePlainKeys) {
+  const TempFolder folder;
+  const std::array<std::string, 4> names{"../up.npy", "/etc/passwd", "a/../../b", "C:\\x"};
+  {
+    AtomicFile file(folder / "a.npz");
+    ZipWriter writer(file);
+    for (const std::string& name : names) {
+      const std::array piece{as_bytes(name)};
+      writer.add(name, piece, false);
+    }
+    writer.finish("");
+    file.commit();
+  }
+  const std::string bytes = read_text_file(folder / "a.npz");
+  const ZipArchive archive(as_bytes(bytes), "a.npz");
+  for (const std::string& name : names) EXPECT_EQ(content(archive, name), name);
+}
+
 TEST(Zip, LiesAreRefused) {
   const TempFolder folder;
   const std::string good = archive_of(folder, false);

@@ -349,7 +349,18 @@ std::filesystem::path Model::side_path(const std::string& location) const {
     fail(ErrorCode::bad_input, "{}: external data at '{}', wanted a path inside the model's folder",
          what_, location);
   }
-  return folder_ / relative;
+  std::filesystem::path path = folder_;
+  for (const auto& part : relative) {
+    path /= part;
+    std::error_code unknown;  // e.g. not there, which is said when it is opened
+    if (std::filesystem::is_symlink(path, unknown)) {
+      fail(ErrorCode::bad_input,
+           "{}: external data at '{}', which is a symbolic link and may lead anywhere; put the "
+           "file itself beside the model",
+           what_, path.string());
+    }
+  }
+  return path;
 }
 
 std::shared_ptr<const MappedFile> Model::side_file(const std::string& location) const {

@@ -107,6 +107,18 @@ TEST(OnnxModel, ExternalDataStaysInItsFolder) {
   };
   EXPECT_EQ(code_of(external("../w.bin", "0", "8")), ErrorCode::bad_input);
   EXPECT_EQ(code_of(external("/etc/passwd", "0", "8")), ErrorCode::bad_input);
+  EXPECT_EQ(code_of(external("sub/../../w.bin", "0", "8")), ErrorCode::bad_input);
+  // Links: to a file elsewhere, to a folder elsewhere, and one that stays.
+  const fs::path elsewhere = folder.string() + "_elsewhere";
+  fs::create_directories(elsewhere);
+  fs::copy_file(folder / "w.bin", elsewhere / "w.bin", fs::copy_options::overwrite_existing);
+  for (const char* name : {"file", "folder", "inside"}) fs::remove(folder / name);
+  fs::create_symlink(elsewhere / "w.bin", folder / "file");
+  fs::create_directory_symlink(elsewhere, folder / "folder");
+  fs::create_symlink("w.bin", folder / "inside");
+  for (const char* location : {"file", "folder/w.bin", "inside"})
+    EXPECT_EQ(code_of(external(location, "0", "8")), ErrorCode::bad_input) << location;
+  fs::remove_all(elsewhere);
   EXPECT_EQ(code_of(external("w.bin", "8", "8")), ErrorCode::bad_input);
   EXPECT_EQ(code_of(external("w.bin", "18446744073709551615", "8")), ErrorCode::bad_input);
   EXPECT_EQ(code_of(external("gone.bin", "0", "8")), ErrorCode::missing);

@@ -89,36 +89,96 @@ class Place:
                 continue
             assert self.outputs.get(name) == found, f'{name} is there but not whole'
 
+    def temporaries(self):
+        return any('.oubli-tmp-' in p.name for p in (self.folder / 'out').rglob('*'))
+
     def check_rerun(self):
+        """Seconds, or None if there was nothing left to do."""
+        begin = time.monotonic()
         done = run(self.arguments, self.folder)
-        if done.returncode == 2 and 'exists already' in done.stderr:  # it had finished after all
-            assert whole(snapshot(self.folder / 'out')) == self.outputs
-            return
-        assert done.returncode == 0, done.stderr
+        seconds = time.monotonic() - begin
+        finished_after_all = done.returncode == 2 and 'exists already' in done.stderr
+        assert finished_after_all or done.returncode == 0, done.stderr
+        assert not self.temporaries(), 'the re-run left temporaries'
         assert whole(snapshot(self.folder / 'out')) == self.outputs, 'the re-run gave other files'
+        return None if finished_after_all else seconds
 
     def remove(self):
         shutil.rmtree(self.folder)
 
 
+def start(arguments, place, before=()):
+    environment = {**os.environ, 'OUBLI_DATA': 'in'}
+    if before:  # the leak sanitizer, in builds that have it, cannot work under strace
+        environment['ASAN_OPTIONS'] = 'detect_leaks=0'
+    return subprocess.Popen([*before, OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, env=environment)
+
+
 def kill_at_many_moments():
+    """Every moment is tried until the kill comes before the end of the run, whose length is measured anew as we go:
+    a machine may become faster or slower meanwhile."""
     for arguments, moments in ((FORGET, 24), (MEANS, 24), (TRAIN, 12), (REPRODUCE, 5)):
         place = Place(arguments)
-        killed = left = 0
-        for moment in range(moments):
-            process = subprocess.Popen([OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, env={**os.environ, 'OUBLI_DATA': 'in'})
+        killed = attempts = left = 0
+        while killed < moments:
+            attempts += 1
+            assert attempts <= 5 * moments, f'{arguments[0]}: {killed} of {moments} kills met a running process'
             # Evenly spread, and dense near the end, where files are written.
-            part = 2 * moment / moments if 2 * moment < moments else 0.8 + 0.3 * random.random()
-            time.sleep(place.seconds * part)
-            process.send_signal(signal.SIGKILL)
-            killed += process.wait() == -signal.SIGKILL
-            left += any('.oubli-tmp-' in p.name for p in (place.folder / 'out').rglob('*'))
+            part = 2 * killed / moments if 2 * killed < moments else 0.8 + 0.2 * random.random()
+            begin = time.monotonic()
+            process = start(arguments, place)
+            try:
+                process.wait(place.seconds * part)
+                place.seconds = time.monotonic() - begin  # it was faster than the last one
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                killed += process.wait() == -signal.SIGKILL
+            left += place.temporaries()
+            place.check_after_fault()
+            seconds = place.check_rerun()
+            if seconds is not None and arguments is not REPRODUCE:  # which goes on where it was
+                place.seconds = seconds
+            place.empty()
+        print(f'{arguments[0]}: killed {killed} times in {attempts} attempts, temporaries left {left} times and cleaned up')
+        place.remove()
+
+
+# What changes files. A process killed at the entry of each of these calls has been seen in every state of its files.
+CHANGES = 'write,pwrite64,ftruncate,copy_file_range,fsync,rename,renameat2,link,unlink,mkdir'
+
+
+def kill_at_every_change():
+    """Killed at the entry of the n-th write, of the n-th rename and so on: the same moments on any machine."""
+    if shutil.which('strace') is None:
+        print('kill at every change: strace is not installed, not tested')
+        return
+    for arguments, most in ((FORGET, 40), (MEANS, 40), (TRAIN, 20), (REPRODUCE, 10)):
+        place = Place(arguments)
+        log = place.folder / 'log'
+        assert start(arguments, place, ['strace', '-f', '-qq', '-o', log, '-e', f'trace={CHANGES}']).wait() == 0
+        counts, points = {}, []  # strace counts the calls of each thread on their own
+        for line in log.read_text().splitlines():
+            thread, call = line.split()[0], line.split()[1].split('(')[0]
+            if call not in CHANGES.split(','):
+                continue
+            n = counts[thread, call] = counts.get((thread, call), 0) + 1
+            if (call, n) not in points:
+                points.append((call, n))
+        place.empty()
+        chosen = [points[i * len(points) // most] for i in range(most)] if len(points) > most else points
+        left = 0
+        for call, n in chosen:
+            process = start(arguments, place, ['strace', '-f', '-qq', '-o', '/dev/null', '-e', f'trace={call}',
+                                               '-e', f'inject={call}:signal=SIGKILL:when={n}'])
+            assert process.wait() == -signal.SIGKILL, f'{arguments[0]} was not killed at {call} {n}'
+            left += place.temporaries()
             place.check_after_fault()
             place.check_rerun()
             place.empty()
-        print(f'{arguments[0]}: killed {killed} of {moments} times, temporaries left {left} times and cleaned up')
-        assert killed > 0  # a machine that grew faster since the first run may finish before most of the kills
+        assert left > 0, f'{arguments[0]}: no kill left a temporary'
+        print(f'{arguments[0]}: killed at {len(chosen)} of {len(points)} changes of files, temporaries left {left} times '
+              'and cleaned up')
         place.remove()
 
 
@@ -170,6 +230,10 @@ def out_of_memory():
                 assert whole(snapshot(place.folder / 'out')) == place.outputs
                 place.empty()
                 continue
+            if 'Sanitizer' in done.stderr:
+                print('out of memory: not tested, a sanitizer takes all addresses for itself')
+                place.remove()
+                return
             # 127: the loader itself had no room; then nothing of ours ran.
             assert done.returncode in (6, 127), (arguments[0], megabytes, done.returncode, done.stderr)
             refused += done.returncode == 6
@@ -265,7 +329,7 @@ def permissions():
     print('permissions: outputs follow the umask, keys are 0600')
 
 
-CASES = dict(kill=kill_at_many_moments, disk=out_of_disk, readonly=read_only_folder, memory=out_of_memory,
+CASES = dict(kill=kill_at_many_moments, changes=kill_at_every_change, disk=out_of_disk, readonly=read_only_folder, memory=out_of_memory,
              changed=changed_while_read, second=two_on_one_run_folder, interrupted=interrupted, permissions=permissions)
 for name in sys.argv[2:] or CASES:
     CASES[name]()

@@ -125,6 +125,30 @@ TEST(OnnxModel, ExternalDataStaysInItsFolder) {
   fs::remove_all(folder);
 }
 
+// A graph of one node whose attribute is a graph of one node whose ...
+TEST(OnnxModel, DeepNestingIsRefused) {
+  std::vector<std::byte> graph;
+  for (int depth = 0; depth < 1000; ++depth) {
+    Message attribute;
+    attribute.add(bytes_field(schema::attribute::kGraph, graph));
+    Message node;
+    node.add(message_field(schema::node::kAttribute, std::move(attribute)));
+    Message outer;
+    outer.add(message_field(schema::graph::kNode, std::move(node)));
+    graph = outer.encode();
+  }
+  Message message;
+  message.add(bytes_field(schema::model::kGraph, graph));
+  const auto bytes = message.encode();
+  try {
+    const Model model(bytes, "test");
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_input);
+    EXPECT_NE(std::string_view(error.what()).find("nested"), std::string_view::npos);
+  }
+}
+
 TEST(OnnxModel, NamesUsedInsideSubgraphsAreSeen) {
   Message inner;
   inner.add(message_field(schema::graph::kNode, node_message("Mul", {"x", "W"}, {"y"}, {}, "")));

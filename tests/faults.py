@@ -107,12 +107,12 @@ class Place:
         shutil.rmtree(self.folder)
 
 
-def start(arguments, place, before=()):
+def start(arguments, place, before=(), stderr=subprocess.DEVNULL):
     environment = {**os.environ, 'OUBLI_DATA': 'in'}
     if before:  # the leak sanitizer, in builds that have it, cannot work under strace
         environment['ASAN_OPTIONS'] = 'detect_leaks=0'
     return subprocess.Popen([*before, OUBLI, *arguments], cwd=place.folder, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, env=environment)
+                            stderr=stderr, env=environment)
 
 
 def kill_at_many_moments():
@@ -244,6 +244,14 @@ def out_of_memory():
         place.check_rerun()
         print(f'{arguments[0]}: out of memory at {refused} limits: exit 6, nothing left')
         place.remove()
+    # An experiment records networks that failed and goes on; the next run trains them.
+    place = Place(REPRODUCE)
+    limit = 100 << 20
+    done = run(REPRODUCE, place.folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.returncode == 8 and 'out of memory' in done.stderr, (done.returncode, done.stderr)
+    place.check_rerun()
+    print('reproduce: out of memory: exit 8, networks recorded as failed, re-run whole')
+    place.remove()
 
 
 def changed_while_read():
@@ -288,6 +296,41 @@ def changed_while_read():
         place.remove()
 
 
+def changed_while_mapped():
+    """Data sets are read in an instant: strace holds the program between the mapping of a file and its reading."""
+    if shutil.which('strace') is None:
+        print('data set changed while read: strace is not installed, not tested')
+        return
+    for arguments in (TRAIN, REPRODUCE):
+        place = Place(arguments)
+        data = (place.folder / 'in/mnist/train-images-idx3-ubyte').resolve()
+        content = data.read_bytes()
+        process = start(arguments, place, ['strace', '-f', '-qq', '-o', '/dev/null', '-P', data, '-e', 'trace=mmap',
+                                           '-e', 'inject=mmap:delay_exit=3000000:when=1'], stderr=subprocess.PIPE)
+        while not is_mapped_below(process.pid, data):
+            assert process.poll() is None, 'it ended without mapping the data'
+            time.sleep(0.01)
+        with open(data, 'r+b') as f:
+            f.seek(len(content) // 2)
+            f.write(b'changed!')
+        message = process.stderr.read().decode()
+        assert process.wait() == 3 and 'changed while' in message, (process.returncode, message)
+        data.write_bytes(content)
+        place.check_after_fault()
+        place.check_rerun()
+        print(f'{arguments[0]}: data set changed while read: exit 3')
+        place.remove()
+
+
+def is_mapped_below(pid, path):
+    """Whether a child of the process has mapped the file."""
+    try:
+        children = pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
+        return any(str(path) in pathlib.Path(f'/proc/{child}/maps').read_text() for child in children)
+    except FileNotFoundError:  # it has just ended
+        return False
+
+
 def two_on_one_run_folder():
     place = Place(REPRODUCE)
     first = subprocess.Popen([OUBLI, *REPRODUCE], cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -330,6 +373,6 @@ def permissions():
 
 
 CASES = dict(kill=kill_at_many_moments, changes=kill_at_every_change, disk=out_of_disk, readonly=read_only_folder, memory=out_of_memory,
-             changed=changed_while_read, second=two_on_one_run_folder, interrupted=interrupted, permissions=permissions)
+             changed=changed_while_read, mapped=changed_while_mapped, second=two_on_one_run_folder, interrupted=interrupted, permissions=permissions)
 for name in sys.argv[2:] or CASES:
     CASES[name]()

@@ -102,6 +102,7 @@ Sample decode_image(const std::filesystem::path& path, std::uint64_t spare_bytes
     fail(ErrorCode::bad_input, "{}: not an image that can be read (PNG, JPEG, BMP, PGM): {}",
          path.string(), stbi_failure_reason());
   }
+  file.check_unchanged();
   Sample sample;
   sample.image = true;
   sample.what = path.string();

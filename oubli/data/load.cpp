@@ -21,10 +21,10 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;
 
 std::vector<std::uint8_t> unzip(const fs::path& path) {
+  const MappedFile watched(path);
   // As for .npz: enough for any honest file, while a small one cannot ask for a large memory.
-  std::error_code error;
-  const std::uint64_t most = (std::uint64_t{64} << 20) + 16 * fs::file_size(path, error);
-  gzFile file = error ? nullptr : gzopen(path.c_str(), "rb");
+  const std::uint64_t most = (std::uint64_t{64} << 20) + 16 * watched.bytes().size();
+  gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) fail(ErrorCode::io, "{}: cannot be opened", path.string());
   std::vector<std::uint8_t> bytes;
   constexpr std::size_t kStep = std::size_t{1} << 16;
@@ -40,6 +40,7 @@ std::vector<std::uint8_t> unzip(const fs::path& path) {
     fail(ErrorCode::bad_input,
          "{}: unpacks to more than {} bytes, suspiciously many; unpack it first", path.string(),
          most);
+  watched.check_unchanged();
   if (got < 0 || closed != Z_OK) fail(ErrorCode::bad_input, "{}: damaged gzip file", path.string());
   return bytes;
 }
@@ -48,7 +49,9 @@ std::vector<std::uint8_t> read_bytes(const fs::path& path) {
   if (path.extension() == ".gz") return unzip(path);
   const MappedFile file(path);
   const auto* begin = reinterpret_cast<const std::uint8_t*>(file.bytes().data());
-  return {begin, begin + file.bytes().size()};
+  std::vector<std::uint8_t> bytes(begin, begin + file.bytes().size());
+  file.check_unchanged();
+  return bytes;
 }
 
 // The sizes in the header of an idx file of bytes; `bytes` loses the header.
@@ -241,6 +244,7 @@ ImageSet load_pgm_folder(const fs::path& folder) {
       }
       const auto* pixels = reinterpret_cast<const std::uint8_t*>(image.pixels.data());
       set.pixels.insert(set.pixels.end(), pixels, pixels + image.pixels.size());
+      file.check_unchanged();
       set.labels.push_back(static_cast<std::uint32_t>(set.class_names.size()));
     }
     set.class_names.push_back(class_folder.filename().string());

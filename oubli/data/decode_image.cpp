@@ -53,7 +53,9 @@ void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& wha
     if (at >= bytes.size()) fail(ErrorCode::bad_input, "{}: a truncated JPEG image", what);
     return std::to_integer<unsigned>(bytes[at]);
   };
-  if (bytes.size() < 2 || byte(0) != 0xFF || byte(1) != 0xD8) return;  // no JPEG
+  if (byte(0) != 0xFF) return;  // no JPEG
+  // stb_image takes FF FF D8 for a beginning too; no file has it.
+  if (byte(1) != 0xD8) fail(ErrorCode::bad_input, "{}: a damaged JPEG image", what);
   for (std::size_t at = 2;;) {
     if (byte(at) != 0xFF) fail(ErrorCode::bad_input, "{}: a damaged JPEG image", what);
     while (byte(at) == 0xFF) ++at;

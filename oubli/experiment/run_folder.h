@@ -20,11 +20,12 @@ namespace oubli {
 //   run.lock            held by the process that fills the folder; freed by its death
 //   trials/ID.json      a finished trial: done (its files and their sizes) or failed (the reason)
 //   logits/ID.npy       float32, test samples x classes, before unlearning
-//   means/ID.npy        float64, classes x classes: mean logits of the training data, column =
-//   class refit/ID.npy        float32, test samples x retained classes: fresh head on frozen
-//   features models/ID.onnx      if asked for underway/ID         which process is at it; left
-//   behind only by one that died audits/*.json       analysis of one method, with what it was
-//   computed from results.json        everything, without times: see results.h
+//   means/ID.npy        float64: mean logits of the training data, one column per class
+//   refit/ID.npy        float32, test samples x retained classes: fresh head on frozen features
+//   models/ID.onnx      if asked for
+//   underway/ID         which process is at it; left behind only by one that died
+//   audits/*.json       analysis of one method, with what it was computed from
+//   results.json        everything, without times: see results.h
 class RunFolder {
  public:
   // Reads run.json. Error{missing} if there is none, Error{bad_input} if it is of a newer version.

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -18,7 +20,10 @@ void* bounded_realloc(void* old, std::size_t old_size, std::size_t size) {
   const std::size_t more = size - std::min(size, old_size);
   if (more > memory_left) return nullptr;
   memory_left -= more;
-  return std::realloc(old, size);
+  void* const memory = std::realloc(old, size);
+  // What a damaged file leaves undefined is zero, not what was in memory.
+  if (memory != nullptr && more > 0) std::memset(static_cast<char*>(memory) + old_size, 0, more);
+  return memory;
 }
 
 void* bounded_malloc(std::size_t size) { return bounded_realloc(nullptr, 0, size); }
@@ -43,11 +48,11 @@ void* bounded_malloc(std::size_t size) { return bounded_realloc(nullptr, 0, size
 namespace oubli {
 namespace {
 
-// stb_image 2.27 writes beyond a table if a JPEG's Huffman table promises more than 256 codes (our
-// fuzzing found it). So the segments are walked first, as it walks them: markers follow each
-// other without gaps; after a start of scan comes data, up to the next FF that is followed by
-// neither 00 nor FF nor a restart marker. Error{bad_input} if a table is too large or the walk
-// breaks.
+// stb_image 2.27 writes beyond a table if a JPEG's Huffman table promises more than 256 codes, and
+// reads beside one if it holds exactly 256 or was never defined (our fuzzing found these). So the
+// segments are walked first, as it walks them: markers follow each other without gaps; after a
+// start of scan comes data, up to the next FF that is followed by neither 00 nor FF nor a restart
+// marker. Error{bad_input} if a table is too large or missing, or the walk breaks.
 void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& what) {
   const auto byte = [&](std::size_t at) -> unsigned {
     if (at >= bytes.size()) fail(ErrorCode::bad_input, "{}: a truncated JPEG image", what);
@@ -56,6 +61,7 @@ void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& wha
   if (byte(0) != 0xFF) return;  // no JPEG
   // stb_image takes FF FF D8 for a beginning too; no file has it.
   if (byte(1) != 0xD8) fail(ErrorCode::bad_input, "{}: a damaged JPEG image", what);
+  std::array<bool, 32> defined{};  // Huffman tables: 16 * (0 for DC, 1 for AC) + number
   for (std::size_t at = 2;;) {
     if (byte(at) != 0xFF) fail(ErrorCode::bad_input, "{}: a damaged JPEG image", what);
     while (byte(at) == 0xFF) ++at;
@@ -66,8 +72,19 @@ void require_sound_jpeg(std::span<const std::byte> bytes, const std::string& wha
       for (std::size_t table = at + 2; table < at + length;) {
         std::size_t codes = 0;
         for (std::size_t i = 1; i <= 16; ++i) codes += byte(table + i);
-        if (codes > 256) fail(ErrorCode::bad_input, "{}: a damaged JPEG image (DHT)", what);
+        if (codes > 255 || byte(table) >= defined.size())
+          fail(ErrorCode::bad_input, "{}: a damaged JPEG image (DHT)", what);
+        defined[byte(table)] = true;
         table += 17 + codes;
+      }
+    }
+    if (marker == 0xDA) {
+      const std::size_t components = byte(at + 2), after = at + 3 + 2 * components;
+      const bool dc = byte(after) == 0, ac = byte(after + 1) != 0;  // the coefficients it holds
+      for (std::size_t i = 0; i < components; ++i) {
+        const unsigned tables = byte(at + 4 + 2 * i);
+        if ((dc && !defined[tables / 16]) || (ac && !defined[16 + tables % 16]))
+          fail(ErrorCode::bad_input, "{}: a damaged JPEG image (no DHT)", what);
       }
     }
     at += length;

@@ -89,6 +89,46 @@ TEST_F(Samples, RefusesImagesThatUnpackOutOfProportion) {
   EXPECT_THROW((void)decode_image(folder_ / "bomb.png", std::size_t{4} << 20), Error);
 }
 
+// What stb_image 2.27 reads or writes out of bounds; fuzzing found each.
+TEST_F(Samples, RefusesDamagedJpegTables) {
+  const auto segment = [](char marker, const std::string& content) {
+    const std::size_t length = content.size() + 2;
+    return std::string{'\xFF', marker, static_cast<char>(length / 256),
+                       static_cast<char>(length % 256)} +
+           content;
+  };
+  const auto table = [&](char kind, std::size_t codes) {
+    std::string counts(16, '\0');
+    for (std::size_t i = 8, left = codes; left > 0; ++i) {
+      counts[i] = static_cast<char>(std::min<std::size_t>(left, 128));
+      left -= std::min<std::size_t>(left, 128);
+    }
+    return segment('\xC4', kind + counts + std::string(codes, '\0'));
+  };
+  const std::string start = "\xFF\xD8", end = "\xFF\xD9";
+  const std::string quantization = segment('\xDB', '\0' + std::string(64, '\1'));
+  const std::string frame = segment('\xC0', std::string("\x08\0\x01\0\x01\x01\x01\x11\0", 9));
+  const std::string scan =
+      segment('\xDA', std::string("\x01\x01\0\0\x3F\0", 6)) + std::string(8, '\0');
+  const auto refusal = [&](const std::string& bytes) -> std::string {
+    write_file(folder_ / "a.jpg", bytes);
+    try {
+      (void)decode_image(folder_ / "a.jpg");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string head = start + quantization + frame;
+  EXPECT_EQ(refusal(head + table('\0', 1) + table('\x10', 1) + scan + end), "") << "sound";
+  for (const std::size_t codes : {256U, 257U})
+    EXPECT_NE(refusal(head + table('\0', 1) + table('\x10', codes) + scan + end).find("(DHT)"),
+              std::string::npos);
+  EXPECT_NE(refusal(head + table('\0', 1) + scan + end).find("(no DHT)"), std::string::npos);
+  EXPECT_NE(refusal(head + table('\x10', 1) + scan + end).find("(no DHT)"), std::string::npos);
+  EXPECT_NE(refusal('\xFF' + head + scan + end).find("damaged"), std::string::npos);
+}
+
 TEST_F(Samples, FoldersAreMatchedByNameThenByOrder) {
   for (const char* name : {"cat/1.pgm", "ant/1.pgm", "ant/2.pgm", "bee/x.pgm"})
     write_pgm(name, 1, 1, {9});

@@ -23,7 +23,7 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& what
   };
   try {
     return Json::parse(text, check);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // also out_of_range: 1e999 is no double
     fail(ErrorCode::bad_input, "{}: not valid JSON: {}", what, error.what());
   }
 }

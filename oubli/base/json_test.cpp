@@ -28,6 +28,7 @@ TEST(ParseJson, KeepsOrderAndRefusesWhatIsAmbiguousOrDeep) {
   EXPECT_THAT(refusal("{"), ::testing::StartsWith("x.json: not valid JSON"));
   EXPECT_THAT(refusal("\"\xFF\""), ::testing::HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(""), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal(R"({"a": 1e999})"), ::testing::HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(std::string(100, '[') + std::string(100, ']')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(refusal(std::string(1'000'000, '[')), ::testing::HasSubstr("deep"));
   (void)parse_json(std::string(60, '[') + std::string(60, ']'), "");

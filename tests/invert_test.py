@@ -64,8 +64,8 @@ class InvertTest(unittest.TestCase):
         found = {(row["state"], row["target"]): 100 * row["recognised"]["mean"] for row in document["likeness"]}
         best = {state: max(share for (s, target), share in found.items() if s == state and target != "retained")
                 for state in ("naive", "normalization", "retrained")}
-        self.assertIn(f"recognised in {best['naive']:.0f} after naive, {best['normalization']:.0f} after "
-                      f"normalization, {best['retrained']:.0f} from networks that never saw it (guessing: 25)",
+        self.assertIn(f"recognised in {best['naive']:.3g} after naive, {best['normalization']:.3g} after "
+                      f"normalization, {best['retrained']:.3g} from networks that never saw it (guessing: 25)",
                       page.read_text())
         self.oubli("report", out, "-o", page, code=2)
         self.oubli("report", out, "-o", page, "--force")

@@ -1,5 +1,7 @@
 #include "oubli/base/json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -26,6 +28,11 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& what
   } catch (const Json::exception& error) {  // also out_of_range: 1e999 is no double
     fail(ErrorCode::bad_input, "{}: not valid JSON: {}", what, error.what());
   }
+}
+
+void refuse_number(const std::string& found, std::uint64_t largest) {
+  throw nlohmann::json::type_error::create(
+      302, fmt::format("{} where a whole number from 0 to {} is wanted", found, largest), nullptr);
 }
 
 }  // namespace oubli

@@ -34,5 +34,21 @@ TEST(ParseJson, KeepsOrderAndRefusesWhatIsAmbiguousOrDeep) {
   (void)parse_json(std::string(60, '[') + std::string(60, ']'), "");
 }
 
+TEST(WholeNumber, IsNeitherAFractionNorNegativeNorTooLarge) {
+  const auto number = [](const char* text) { return whole_number(nlohmann::json::parse(text)); };
+  EXPECT_EQ(number("0"), 0U);
+  EXPECT_EQ(number("18446744073709551615"), 18446744073709551615U);
+  EXPECT_EQ(whole_number(nlohmann::json(7)), 7U);  // an int of ours is signed, and as good
+  for (const char* text : {"2.5", "2.0", "-1", "1e30", "-1e30", "18446744073709551616", "true",
+                           "\"1\"", "null", "[1]", "{}"})
+    EXPECT_THROW((void)number(text), nlohmann::json::type_error) << text;
+  EXPECT_THROW((void)whole_number<std::uint32_t>(nlohmann::json(4294967296U)),
+               nlohmann::json::type_error);
+  EXPECT_EQ(whole_number<std::uint32_t>(nlohmann::json(4294967295U)), 4294967295U);
+  EXPECT_EQ(whole_numbers(nlohmann::json::parse("[3, 4]")), (std::vector<std::size_t>{3, 4}));
+  EXPECT_THROW((void)whole_numbers(nlohmann::json::parse("[3, 4.5]")), nlohmann::json::type_error);
+  EXPECT_THROW((void)whole_numbers(nlohmann::json::parse("3")), nlohmann::json::type_error);
+}
+
 }  // namespace
 }  // namespace oubli

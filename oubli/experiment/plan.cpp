@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
+#include "oubli/base/json.h"
 #include "oubli/base/random.h"
 
 namespace oubli {
@@ -95,16 +96,17 @@ void to_json(json& out, const RunConfig& config) {
 
 void from_json(const json& in, RunConfig& config) {
   in.at("experiment").get_to(config.experiment);
-  in.at("seed").get_to(config.seed);
-  in.at("epochs").get_to(config.epochs);
-  in.at("forget").get_to(config.forget);
+  config.seed = whole_number<std::uint64_t>(in.at("seed"));
+  config.epochs = whole_number(in.at("epochs"));
+  config.forget = whole_numbers<std::uint32_t>(in.at("forget"));
   config.parts.clear();
   for (const json& part : in.at("parts")) {
-    config.parts.push_back({.hidden = part.at("hidden"),
-                            .models = part.at("models"),
-                            .second = part.value("second", part.at("models").get<std::size_t>())});
+    config.parts.push_back(
+        {.hidden = whole_number(part.at("hidden")),
+         .models = whole_number(part.at("models")),
+         .second = whole_number(part.at(part.contains("second") ? "second" : "models"))});
   }
-  in.at("each_class").get_to(config.each_class);
+  config.each_class = whole_number(in.at("each_class"));
   in.at("samples").get_to(config.samples);
   in.at("keep_models").get_to(config.keep_models);
 }

@@ -94,6 +94,18 @@ TEST(Plan, ConfigSurvivesJson) {
   EXPECT_EQ(nlohmann::json(config).get<RunConfig>(), config);
 }
 
+TEST(Plan, CountsAreWholeNumbers) {
+  const nlohmann::json good = mnist(20);
+  for (const char* place :
+       {"/seed", "/epochs", "/forget/0", "/parts/0/models", "/parts/0/second", "/each_class"}) {
+    for (const double wrong : {2.5, -1.0, 1e30}) {
+      nlohmann::json config = good;
+      config[nlohmann::json::json_pointer(place)] = wrong;
+      EXPECT_THROW((void)config.get<RunConfig>(), nlohmann::json::exception) << place << wrong;
+    }
+  }
+}
+
 TEST(Plan, UnknownExperimentIsUsage) { EXPECT_THROW((void)recipe_of("mnits"), Error); }
 
 }  // namespace

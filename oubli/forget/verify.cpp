@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
+#include "oubli/base/json.h"
 #include "oubli/base/version.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
@@ -162,7 +163,7 @@ std::optional<std::uint64_t> units_apart(const TensorView& a, const TensorView& 
 ForgetRequest request_of(const Json& receipt) try {
   ForgetRequest request;
   const Json& asked = receipt.at("request");
-  request.forget = asked.at("forget").get<std::vector<std::size_t>>();
+  request.forget = whole_numbers(asked.at("forget"));
   const auto method = method_named(asked.at("method").get<std::string>());
   const auto solver = solver_named(asked.at("solver").get<std::string>());
   if (!method || !solver)
@@ -170,7 +171,7 @@ ForgetRequest request_of(const Json& receipt) try {
          "the receipt names a method or solver that this program does not know");
   request.method = *method;
   request.solver = *solver;
-  request.seed = asked.at("seed").get<std::uint64_t>();
+  request.seed = whole_number<std::uint64_t>(asked.at("seed"));
   const Json& calibration = receipt.at("calibration");
   if (calibration.is_object() && calibration.contains("samples_per_class")) {
     const Json& samples = calibration.at("samples_per_class");

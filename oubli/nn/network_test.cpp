@@ -83,6 +83,13 @@ TEST(NetworkSpec, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message_of(document), HasSubstr("'unit'"));
   document["layers"] = {{{"kind", "residual"}, {"branch", {{{"kind", "dense"}, {"units", 3}}}}}};
   EXPECT_THAT(message_of(document), HasSubstr("the shortcut 1 x 28 x 28"));
+  for (const double wrong : {2.5, -1.0, 1e30}) {
+    document["layers"] = {{{"kind", "dense"}, {"units", wrong}}};
+    EXPECT_THAT(message_of(document), HasSubstr("where a whole number from 0"));
+    nlohmann::json input = to_json(mlp_network());
+    input["input"][1] = wrong;
+    EXPECT_THAT(message_of(input), HasSubstr("where a whole number from 0"));
+  }
   document["version"] = 2;
   EXPECT_THAT(message_of(document), HasSubstr("version 2"));
 }

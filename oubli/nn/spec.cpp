@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oubli/base/error.h"
+#include "oubli/base/json.h"
 #include "oubli/nn/graph.h"
 
 namespace oubli {
@@ -67,11 +68,11 @@ std::vector<LayerSpec> layers_from_json(const json& list, int depth) {
     for (const auto& [key, value] : entry.items()) {
       if (key == "kind") continue;
       if (key == "units")
-        layer.units = value.get<std::size_t>();
+        layer.units = whole_number(value);
       else if (key == "kernel")
-        layer.kernel = value.get<std::size_t>();
+        layer.kernel = whole_number(value);
       else if (key == "stride")
-        layer.stride = value.get<std::size_t>();
+        layer.stride = whole_number(value);
       else if (key == "bias")
         layer.bias = value.get<bool>();
       else if (key == "branch")
@@ -186,11 +187,14 @@ NetworkSpec network_from_json(const json& document, const std::string& what) {
            document.at("version").dump());
     NetworkSpec spec;
     spec.name = document.value("name", "");
-    const auto input = document.at("input").get<std::array<std::size_t, 3>>();
+    const std::vector<std::size_t> input = whole_numbers(document.at("input"));
+    if (input.size() != 3)
+      fail(ErrorCode::bad_input, "input has {} numbers, wanted channels, height, width",
+           input.size());
     spec.channels = input[0];
     spec.height = input[1];
     spec.width = input[2];
-    spec.classes = document.at("classes").get<std::size_t>();
+    spec.classes = whole_number(document.at("classes"));
     spec.layers = layers_from_json(document.at("layers"), 0);
     check(spec);
     return spec;

@@ -94,13 +94,13 @@ void add_leaks(Audit& out, const std::string& method, const json& audit, const j
 void add_destinations(Audit& out, const std::string& method, const json& audit,
                       bool with_retrained) {
   std::set<std::size_t> forgotten;
-  for (const json& label : list(audit, "forgotten")) forgotten.insert(label.get<std::size_t>());
+  for (const json& label : list(audit, "forgotten")) forgotten.insert(whole_number(label));
   for (const json& entry : list(audit, "misclassification")) {
     const std::string population = text(entry, "population");
     if (population != "seen" && !(with_retrained && population == "unseen")) continue;
     Destinations d;
     d.method = population == "seen" ? method : "retrained";
-    d.forgotten_class = class_name(audit, entry.at("class").get<std::size_t>());
+    d.forgotten_class = class_name(audit, whole_number(entry.at("class")));
     for (std::size_t label = 0; d.shares.size() < entry.at("shares").size(); ++label) {
       if (forgotten.contains(label)) continue;
       d.classes.push_back(class_name(audit, label));
@@ -165,7 +165,7 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
     Measured best;
     if (entries == nullptr) return best;
     for (const json& entry : *entries) {
-      if (entry.at("class").get<std::size_t>() != label) continue;
+      if (whole_number(entry.at("class")) != label) continue;
       const json* leak = of_observer(list(entry, "observers"), observer);
       if (leak == nullptr) continue;
       for (const json& attack : list(*leak, "attacks"))
@@ -176,7 +176,7 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
     return best;
   };
   for (const json& entry : *classes) {
-    const auto label = entry.at("class").get<std::size_t>();
+    const auto label = whole_number(entry.at("class"));
     for (const json& leak : list(entry, "observers")) {
       const std::string observer = text(leak, "observer");
       std::string name = class_name(*methods.front().second, label);
@@ -205,7 +205,7 @@ NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
       return find(probe, key) != nullptr ? plus_minus(probe, key, 1, 3) : text(probe, "reason");
     };
     out.table.rows.push_back(
-        {class_name(audit, probe.at("class").get<std::size_t>()), cell("seen"), cell("unseen")});
+        {class_name(audit, whole_number(probe.at("class"))), cell("seen"), cell("unseen")});
   }
   return out;
 }
@@ -224,7 +224,7 @@ Audit audit_data(const std::vector<AuditedMethod>& methods, const json* floor) {
   for (const auto& [name, audit] : methods) {
     if (first)
       for (const json& label : list(*audit, "forgotten"))
-        out.forgotten.push_back(class_name(*audit, label.get<std::size_t>()));
+        out.forgotten.push_back(class_name(*audit, whole_number(label)));
     add_leaks(out, name, *audit, floor);
     add_destinations(out, name, *audit, first);
     first = false;
@@ -239,9 +239,8 @@ void add_audit(ReportData& data, const json& document) {
   Audit audit = audit_data({{"audited models", &document}}, nullptr);
   audit.title = "audit";
   const json models = document.value("models", json::object());
-  audit.note =
-      fmt::format("{} audited and {} retrained models, {} samples.", models.value("seen", 0),
-                  models.value("unseen", 0), document.value("samples", 0));
+  audit.note = fmt::format("{} audited and {} retrained models, {} samples.", count(models, "seen"),
+                           count(models, "unseen"), count(document, "samples"));
   if (const json* floor = find(document, "floor"); floor != nullptr)
     if (const std::string reason = text(*floor, "reason"); !reason.empty())
       data.not_tested.push_back("The floor, retrained against retrained models: " + reason);

@@ -50,11 +50,11 @@ std::string inversion_sentence(const json& document) {
   std::vector<std::string> parts;
   for (const auto& [state, share] : found)
     parts.push_back(state == "retrained"
-                        ? fmt::format("{:.0f} from networks that never saw it", share)
-                        : fmt::format("{:.0f} after {}", share, state));
+                        ? fmt::format("{:.3g} from networks that never saw it", share)
+                        : fmt::format("{:.3g} after {}", share, state));
   return fmt::format(
       "Against somebody who reconstructs pictures from the model: of 100 pictures of the forgotten "
-      "class, the class is recognised in {} (guessing: {:.0f}). Nothing else was tried.",
+      "class, the class is recognised in {} (guessing: {:.3g}). Nothing else was tried.",
       fmt::join(parts, ", "), 100.0 / static_cast<double>(list(document, "class_names").size()));
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "oubli/base/json.h"
 #include "oubli/report/charts.h"
 
 // Reading the JSON of other parts: what is absent or null gives the empty value. For .cpp files of
@@ -30,6 +32,18 @@ namespace oubli::report {
   const nlohmann::json* found = find(object, key);
   return found != nullptr && found->is_number() ? std::optional(found->get<double>())
                                                 : std::nullopt;
+}
+
+// A count; `otherwise` where there is none.
+[[nodiscard]] inline std::size_t count(const nlohmann::json& object, const char* key,
+                                       std::size_t otherwise = 0) {
+  const nlohmann::json* found = find(object, key);
+  return found != nullptr ? whole_number(*found) : otherwise;
+}
+
+// How many digits after the point a figure is to be shown with.
+[[nodiscard]] inline int digits_of(const nlohmann::json& cell) {
+  return static_cast<int>(std::min<std::size_t>(count(cell, "digits", 3), 17));
 }
 
 // {"value", "low", "high"} or {"value": null, "reason"}

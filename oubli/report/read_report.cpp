@@ -8,6 +8,7 @@
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
+#include "oubli/report/json_fields.h"
 #include "oubli/report/page.h"
 
 namespace oubli::report {
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kNewestVersion = 1;  // of every format below
+constexpr std::size_t kNewestVersion = 1;  // of every format below
 
 void add_document(ReportData& data, const json& document, const fs::path& path) {
   const std::string format = document.value("format", "");
@@ -37,7 +38,7 @@ void add_file(ReportData& data, const fs::path& path) {
     fail(ErrorCode::bad_input, "{}: not a JSON object; expected a file written by oubli",
          path.string());
   try {
-    if (const int version = document.value("version", 0); version > kNewestVersion)
+    if (const std::size_t version = count(document, "version"); version > kNewestVersion)
       fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
            path.string(), version, kNewestVersion);
     add_document(data, document, path);

@@ -175,6 +175,10 @@ TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {
   json damaged = audit_json(0.4);
   damaged["misclassification"][0].erase("shares");
   expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input, "damaged or incomplete");
+  damaged = audit_json(0.4);
+  damaged["models"]["seen"] = 1e30;
+  expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input,
+               "1e+30 where a whole number from 0 to 18446744073709551615 is wanted");
   fs::remove(folder_ / "x.json");
   expect_error(folder_, ErrorCode::missing, "has neither results.json nor inversion.json");
   expect_error(folder_ / "none.json", ErrorCode::io, "none.json");

@@ -23,7 +23,7 @@ void add_leak_checks(Receipt& out, const json& check) {
   const json& rows = list(check, "rows");
   for (const json& row : rows) {
     const std::string prefix =
-        out.forgotten.size() > 1 ? class_of(row.at("class").get<std::size_t>()) + ", " : "";
+        out.forgotten.size() > 1 ? class_of(whole_number(row.at("class"))) + ", " : "";
     const auto add = [&](const char* key, const char* title) {
       const json* found = find(row, key);
       if (found == nullptr) return;
@@ -88,12 +88,12 @@ void add_facts(Receipt& out, const json& document) {
   if (document.value("bias_added", false)) add("bias", "added: the old head had none");
   if (const json* check = find(document, "self_check"))
     add("self-check",
-        fmt::format("passed on {} vectors; largest error {} of its bound",
-                    check->value("vectors", 0), number_text(*check, "error_over_bound")));
+        fmt::format("passed on {} vectors; largest error {} of its bound", count(*check, "vectors"),
+                    number_text(*check, "error_over_bound")));
   if (const json* leaks = find(document, "leak_check"))
     add("labels changed against naive deletion",
-        fmt::format("{} of {} samples", leaks->value("label_flips_against_naive", 0),
-                    leaks->value("label_flips_samples", leaks->value("samples", 0))));
+        fmt::format("{} of {} samples", count(*leaks, "label_flips_against_naive"),
+                    count(*leaks, "label_flips_samples", count(*leaks, "samples"))));
   for (const json& warning : list(document, "warnings")) add("warning", warning.get<std::string>());
   if (find(document, "signature") != nullptr)
     add("signature", "there is one; 'oubli verify' checks it, this page does not");
@@ -106,7 +106,7 @@ void add_receipt(ReportData& data, const json& document) {
   const json& request = document.at("request");
   out.method = text(request, "method");
   for (const json& label : list(request, "forget"))
-    out.forgotten.push_back(class_of(label.get<std::size_t>()));
+    out.forgotten.push_back(class_of(whole_number(label)));
   if (const json* check = find(document, "leak_check")) add_leak_checks(out, *check);
   add_facts(out, document);
   add_files(out, document, "input", "old");

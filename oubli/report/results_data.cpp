@@ -31,14 +31,14 @@ Audit part_data(const json& part) {
   out.note = fmt::format(
       "{} networks trained on everything and then unlearned, {} retrained without the class, {} "
       "more retrained ones for the floor. Means of all test predictions.",
-      models.value("seen", 0), models.value("unseen", 0), models.value("second", 0));
-  out.title = fmt::format("{} units", part.value("hidden", 0));
+      count(models, "seen"), count(models, "unseen"), count(models, "second"));
+  out.title = fmt::format("{} units", count(part, "hidden"));
   return out;
 }
 
 std::size_t models_of(const json& part) {
   const json* models = find(part, "models");
-  return models == nullptr ? 0 : models->value("seen", std::size_t{0});
+  return models == nullptr ? 0 : count(*models, "seen");
 }
 
 std::string cell_number(const json& cell, const char* key, const char* deviation, int digits) {
@@ -111,7 +111,7 @@ NamedTable published_table(const json& source) {
   if (const std::string number = text(source, "number"); !number.empty())
     out.title = fmt::format("Table {} ({}): {}", number, text(source, "place"), out.title);
   for (const json& note : list(source, "notes")) out.note += note.get<std::string>() + " ";
-  const auto keys = source.value("keys", std::size_t{0});
+  const auto keys = count(source, "keys");
   const bool observers = std::ranges::any_of(list(source, "rows"), [](const json& row) {
     const json& cells = list(row, "cells");
     return std::ranges::any_of(cells, [&](const json& cell) {
@@ -130,7 +130,7 @@ NamedTable published_table(const json& source) {
   for (const json& row : list(source, "rows")) {
     for (const json& cell : list(row, "cells")) {
       if (observers && text(cell, "observer") != "logits") continue;
-      const int digits = cell.value("digits", 3);
+      const int digits = digits_of(cell);
       std::vector<std::string> line{text(row, "group")};
       for (std::size_t j = 0; j < keys; ++j)
         line.push_back(row.at("keys").at(j).get<std::string>());
@@ -164,7 +164,7 @@ DotChart each_class_chart(const json& document) {
   for (const json& entry : list(document, "each_class")) {
     DotChart::Row row;
     for (const json& label : list(entry, "forgotten"))
-      row.label += (row.label.empty() ? "" : ", ") + class_name(document, label.get<std::size_t>());
+      row.label += (row.label.empty() ? "" : ", ") + class_name(document, whole_number(label));
     for (const json& method : list(entry, "methods")) {
       const json* audit = find(method, "audit");
       if (audit == nullptr) continue;

@@ -21,11 +21,15 @@ namespace oubli::fuzz {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// A folder in memory where inputs become files, since parsers take paths.
+// A folder, in memory where there is one, in which inputs become files, since parsers take paths.
 class Scratch {
  public:
   Scratch() {
-    std::string name = "/dev/shm/oubli-fuzz-XXXXXX";
+    std::error_code none;
+    const std::filesystem::path memory = "/dev/shm";
+    const bool usable = std::filesystem::is_directory(memory, none);
+    std::string name =
+        (usable ? memory : std::filesystem::temp_directory_path()) / "oubli-fuzz-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }

@@ -89,3 +89,38 @@ save('receipt', 'small', json.dumps({'format': 'oubli-receipt', 'version': 1,
      'request': {'forget': [0], 'method': 'normalization', 'solver': 'auto', 'seed': 0},
      'calibration': {'means_of': 'features', 'from': 'means file', 'means_files': [file]},
      'signature': {'algorithm': 'Ed25519', 'public_key': '0' * 64, 'value': '0' * 128}}).encode())
+config = json.dumps({'format': 'oubli-network', 'version': 1, 'input': [1, 4, 4], 'layers': [{'kind': 'dense', 'units': 'N'}],
+                     'classes': 3})
+for name, number in dict(fraction='2.5', far='1e30', negative='-1').items():
+    save('config', name, config.replace('"N"', number).encode())
+
+
+def figure(value):
+    return {'value': value, 'low': value - .01, 'high': value + .01}
+
+
+spread = {'mean': .25, 'std': .05}
+leak = {'observer': 'logits', 'attacks': [{'attack': 'adaboost', 'advantage': figure(.4)},
+                                          {'attack': 'x', 'advantage': {'value': None, 'reason': 'few'}}],
+        'worst': 0, 'ks': figure(.2), 'ks_ones': figure(.1)}
+audit = {'format': 'oubli-audit', 'version': 1, 'models': {'seen': 7, 'unseen': 8}, 'samples': 90, 'classes': 2,
+         'forgotten': [1], 'class_names': ['a', '<b>'],
+         'leaks': {'classes': [{'class': 1, 'forgotten': True, 'observers': [leak]}], 'forgotten': [leak], 'retained': [leak]},
+         'floor': {'reason': 'none'}, 'quality': [{'population': 'seen', 'accuracy': spread, 'loss': spread}],
+         'label_flips': {'all': spread}, 'probe': [{'class': 1, 'seen': figure(.9), 'unseen': figure(.9)}],
+         'misclassification': [{'class': 1, 'population': name, 'shares': [spread]} for name in ('seen', 'unseen')]}
+save('report', 'audit', json.dumps(audit).encode())
+small = dict(audit, leaks={'classes': [], 'forgotten': [leak], 'retained': []})
+save('report', 'results', json.dumps({
+    'format': 'oubli-results', 'version': 1, 'experiment': 'mnist', 'class_names': ['a', 'b'],
+    'parts': [{'hidden': 50, 'models': {'seen': 9, 'unseen': 9}, 'floor': small,
+               'methods': [{'method': 'naive', 'samples': 'all', 'means_from': 'test', 'audit': small}]}],
+    'tables': [{'title': 'T', 'columns': ['method', 'NN'], 'keys': 1, 'notes': ['n'], 'rows': [
+        {'group': 'unlearned', 'keys': ['naive'], 'cells': [
+            {'measure': 'NN', 'observer': name, 'paper': .5, 'ours': .25, 'low': .2, 'high': .3, 'digits': 2}
+            for name in ('logits', 'label')]}]}]}).encode())
+save('report', 'inversion', json.dumps({
+    'format': 'oubli-inversion', 'version': 1, 'data_set': 'att-faces', 'class_names': ['a', 'b'], 'caption': 'c', 'sheets': [],
+    'likeness': [{'state': 'naive', 'target': 'forgotten', 'own': spread, 'recognised': spread}],
+    'tables': [{'title': 't', 'note': '', 'columns': [{'title': 'a', 'number': True}], 'rows': [['1']]}]}).encode())
+save('report', 'receipt', (root / 'receipt' / 'small').read_bytes())

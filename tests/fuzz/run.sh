@@ -6,7 +6,7 @@
 # A single allocation may take 160 MiB: the parsers' limits are 64 MiB + 16 times the input.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-all=(npy npz safetensors onnx idx cifar pgm image config receipt)
+all=(npy npz safetensors onnx idx cifar pgm image config receipt report)
 budget=(-max_total_time=6)
 targets=()
 while [ $# -gt 0 ]; do
@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
   dictionary=()
   for name in "$target" json; do
     [ -f "tests/fuzz/$name.dict" ] || continue
-    { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ]; } &&
+    { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ] || [ "$target" = report ]; } &&
       dictionary=("-dict=tests/fuzz/$name.dict")
   done
   longest=4096

@@ -62,11 +62,16 @@ PaddedEdges padded(std::span<const float> edges) {
 Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
   Bins bins;
   bins.edges_.resize(x.cols());
-  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned) {
-    std::vector<float> values(x.rows());
+  struct Scratch {
+    std::vector<float> values;
+    std::vector<std::uint64_t> keys;
+  };
+  std::vector<Scratch> scratch(std::max(1U, workers));
+  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned worker) {
+    auto& [values, keys] = scratch[worker];
+    values.resize(x.rows());
     for (std::size_t i = 0; i < x.rows(); ++i) values[i] = x.data()[i * x.cols() + feature];
-    std::vector<std::uint64_t> scratch;
-    radix_sort(values, scratch);
+    radix_sort(values, keys);
     bins.edges_[feature] = edges_of(values);
   });
   return bins;
@@ -74,10 +79,13 @@ Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
 
 std::vector<std::uint16_t> Bins::columns(MatrixView<const float> x, unsigned workers) const {
   std::vector<std::uint16_t> columns(x.rows() * x.cols());
-  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned) {
+  constexpr std::size_t kRows = 16384;  // per task: few features alone would not share out evenly
+  const std::size_t blocks = (x.rows() + kRows - 1) / kRows;
+  run_tasks(x.cols() * blocks, workers, [&](std::size_t task, unsigned) {
+    const std::size_t feature = task / blocks, begin = task % blocks * kRows;
     const PaddedEdges edges = padded(edges_[feature]);
     std::uint16_t* out = columns.data() + feature * x.rows();
-    for (std::size_t i = 0; i < x.rows(); ++i)
+    for (std::size_t i = begin; i < std::min(x.rows(), begin + kRows); ++i)
       out[i] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
   });
   return columns;

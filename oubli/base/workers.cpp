@@ -7,7 +7,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "oubli/base/error.h"
 
@@ -20,7 +19,41 @@ unsigned available_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-void run_tasks(std::size_t count, unsigned workers,
+namespace {
+
+void await_change(const std::atomic<unsigned>& value, unsigned from) {
+  constexpr int kGlances = 4000;  // some 20 microseconds: less than it takes to be woken
+  for (int glance = 0; glance < kGlances; ++glance) {
+    if (value.load(std::memory_order_acquire) != from) return;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  value.wait(from, std::memory_order_acquire);
+}
+
+}  // namespace
+
+Team::Team(unsigned workers) {
+  for (unsigned worker = 1; worker < workers; ++worker) {
+    others_.emplace_back([this, worker] {
+      for (unsigned round = 0;;) {
+        await_change(round_, round++);
+        if (work_ == nullptr) return;
+        (*work_)(worker);
+        if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+      }
+    });
+  }
+}
+
+Team::~Team() {
+  work_ = nullptr;
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
+}
+
+void Team::run(std::size_t count,
                const std::function<void(std::size_t index, unsigned worker)>& task,
                const std::stop_token& stop) {
   std::atomic<std::size_t> next{0};
@@ -29,7 +62,7 @@ void run_tasks(std::size_t count, unsigned workers,
   std::size_t first_failure = count;
   std::exception_ptr failure;
 
-  const auto work = [&](unsigned worker) {
+  const std::function<void(unsigned)> work = [&](unsigned worker) {
     while (!failed.load() && !stop.stop_requested()) {
       const std::size_t index = next.fetch_add(1);
       if (index >= count) return;
@@ -46,16 +79,25 @@ void run_tasks(std::size_t count, unsigned workers,
     }
   };
 
-  const auto threads = static_cast<unsigned>(
-      std::min<std::size_t>(std::max(1U, workers), std::max<std::size_t>(1, count)));
-  {
-    std::vector<std::jthread> others;
-    others.reserve(threads - 1);
-    for (unsigned worker = 1; worker < threads; ++worker) others.emplace_back(work, worker);
+  if (others_.empty()) {
     work(0);
-  }  // joins
+  } else {
+    work_ = &work;
+    working_.store(static_cast<unsigned>(others_.size()), std::memory_order_relaxed);
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
+    work(0);
+    for (unsigned left; (left = working_.load(std::memory_order_acquire)) != 0;)
+      await_change(working_, left);
+  }
   if (failure) std::rethrow_exception(failure);
   if (next.load() < count) throw Error(ErrorCode::interrupted, "interrupted");
+}
+
+void run_tasks(std::size_t count, unsigned workers,
+               const std::function<void(std::size_t index, unsigned worker)>& task,
+               const std::stop_token& stop) {
+  Team(static_cast<unsigned>(std::min<std::size_t>(workers, count))).run(count, task, stop);
 }
 
 }  // namespace oubli

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <stop_token>
+#include <thread>
+#include <vector>
 
 namespace oubli {
 
@@ -18,5 +21,24 @@ namespace oubli {
 void run_tasks(std::size_t count, unsigned workers,
                const std::function<void(std::size_t index, unsigned worker)>& task,
                const std::stop_token& stop = {});
+
+// The same for many short runs: the threads stay between them, and wait actively for some
+// microseconds before they sleep. One run at a time.
+class Team {
+ public:
+  explicit Team(unsigned workers);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  void run(std::size_t count, const std::function<void(std::size_t index, unsigned worker)>& task,
+           const std::stop_token& stop = {});
+
+ private:
+  std::atomic<unsigned> round_{0};    // goes up when there is work, or when all is over
+  std::atomic<unsigned> working_{0};  // threads that have not finished this round
+  const std::function<void(unsigned worker)>* work_ = nullptr;  // none: all is over
+  std::vector<std::jthread> others_;
+};
 
 }  // namespace oubli

@@ -57,5 +57,33 @@ TEST(RunTasks, StopLeavesTasksUndoneAndSaysSo) {
   EXPECT_LE(runs, 2);
 }
 
+TEST(Team, DoesManyShortRunsOneAfterAnother) {
+  for (const unsigned workers : {0U, 1U, 2U, 5U}) {
+    Team team(workers);
+    // Each run reads what the one before wrote: a run that began too early would be seen.
+    std::vector<std::size_t> values(11, 0);
+    for (std::size_t run = 0; run < 2000; ++run)
+      team.run(values.size(), [&](std::size_t i, unsigned worker) {
+        EXPECT_LT(worker, std::max(1U, workers));
+        if (values[i] == run) ++values[i];
+      });
+    for (const std::size_t value : values) EXPECT_EQ(value, 2000U);
+  }
+}
+
+TEST(Team, GoesOnAfterAFailure) {
+  Team team(3);
+  for (int round = 0; round < 50; ++round) {
+    EXPECT_THROW(team.run(10,
+                          [](std::size_t i, unsigned) {
+                            if (i == 4) fail(ErrorCode::bad_input, "four");
+                          }),
+                 Error);
+    std::atomic<int> runs{0};
+    team.run(10, [&](std::size_t, unsigned) { ++runs; });
+    EXPECT_EQ(runs, 10);
+  }
+}
+
 }  // namespace
 }  // namespace oubli

@@ -6,6 +6,8 @@
 // train_bench layers NETWORK BATCH: the forward pass of each convolution in microseconds, direct in
 // NHWC, direct in blocks of 16 channels, by Winograd's algorithm; for the choice in
 // oubli/nn/inference.cpp.
+// train_bench dense INPUTS UNITS BATCH: the forward pass of a dense layer in microseconds, by sgemm
+// and by PackedDense, in turn.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -20,8 +22,10 @@
 #include "oubli/base/workers.h"
 #include "oubli/nn/buffer.h"
 #include "oubli/nn/convolution.h"
+#include "oubli/nn/dense.h"
 #include "oubli/nn/graph.h"
 #include "oubli/nn/inference.h"
+#include "oubli/nn/kernels.h"
 #include "oubli/nn/train.h"
 
 namespace {
@@ -134,7 +138,7 @@ double train_rate(const NetworkSpec& spec, const ImageSet& set, TrainOptions opt
 // Microseconds; 0 where the layer has no such form.
 double layer_time(Op op, Shape in, Shape out, std::size_t batch, bool blocked, bool winograd) {
   const bool blocks = in.channels % kBlock == 0 && out.channels % kBlock == 0;
-  if ((blocked && (!blocks || !has_winograd())) || (winograd && (op.kernel != 3 || op.stride != 1)))
+  if ((blocked && (!blocks || !has_avx512())) || (winograd && (op.kernel != 3 || op.stride != 1)))
     return 0;
   op.blocked = blocked;
   op.winograd = winograd;
@@ -169,6 +173,42 @@ void print_layers(const NetworkSpec& spec, std::size_t batch) {
   }
 }
 
+// Images stream through from memory.
+void print_dense(std::size_t inputs, std::size_t units, std::size_t batch) {
+  constexpr std::size_t kFloats = std::size_t{1} << 22;
+  const std::size_t batches = std::max<std::size_t>(1, kFloats / inputs / batch);
+  Buffer weight(inputs * units);
+  Buffer images(batches * batch * inputs);
+  Buffer bias(units);
+  Buffer scratch(batch * units);
+  Buffer output(batch * units);
+  RandomStream random(1, task_id("dense"));
+  for (Buffer* buffer : {&weight, &images, &bias})
+    for (float& value : buffer->span()) value = static_cast<float>(random.uniform());
+  const SingleThread single;
+  const PackedDense packed(weight.data(), inputs, units);
+  const auto time = [&](const auto& forward) {
+    return 1e6 / rate(static_cast<double>(batches), false, 0, [&] {
+             for (std::size_t b = 0; b < batches; ++b) forward(images.data() + b * batch * inputs);
+           });
+  };
+  const double sgemm = time([&](const float* x) {
+    multiply({.transpose_b = true,
+              .m = units,
+              .n = batch,
+              .k = inputs,
+              .lda = inputs,
+              .ldb = inputs,
+              .ldc = batch},
+             weight.data(), x, scratch.data());
+    kernels::transpose(scratch.data(), units, batch, bias.data(), true, output.data());
+  });
+  const double own =
+      time([&](const float* x) { packed.forward(x, batch, bias.data(), true, output.data()); });
+  fmt::print("{} to {}, batch {}: sgemm {:.1f}, packed {:.1f} us ({:.2f}x)\n", inputs, units, batch,
+             sgemm, own, sgemm / own);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -186,6 +226,11 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (words.size() < 3) return 2;
+    if (words.size() == 4 && words[0] == "dense") {
+      if (!has_avx512()) fail(ErrorCode::missing, "train_bench dense: needs AVX-512");
+      print_dense(std::stoul(words[1]), std::stoul(words[2]), std::stoul(words[3]));
+      return 0;
+    }
     const NetworkSpec spec = spec_of(words[1]);
     if (words[0] == "layers") {
       print_layers(spec, std::stoul(words[2]));

@@ -105,7 +105,7 @@ void multiply(const Product& p, const float* a, const float* b, float* c) {
     fail(ErrorCode::bug, "oneDNN: sgemm failed with status {}", int{status});
 }
 
-bool has_winograd() {
+bool has_avx512() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   return (isa & wanted) == wanted;

@@ -41,8 +41,8 @@ struct Product {
 };
 void multiply(const Product& product, const float* a, const float* b, float* c);
 
-// Whether this processor has the kernels for Op::winograd and Op::blocked.
-[[nodiscard]] bool has_winograd();
+// Whether oneDNN uses AVX-512 here, as Op::winograd, Op::blocked and Op::packed need.
+[[nodiscard]] bool has_avx512();
 
 // A convolution of `batch` images (NHWC, or as the op says), with bias, sum and relu if the op says
 // so. Weights live in a layout of oneDNN's choice, `home`: the one in which their gradient arrives.

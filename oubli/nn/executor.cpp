@@ -151,6 +151,13 @@ std::vector<Parameter> Executor::export_parameters(const ParameterStore& store) 
 void Executor::prepare(const ParameterStore& store) {
   for (auto& [index, convolution] : convolutions_)
     convolution.prepare(store[graph_.ops[index].weight].data());
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    const Op& op = graph_.ops[i];
+    if (op.packed)
+      packed_.insert_or_assign(i,
+                               PackedDense(store[op.weight].data(), graph_.values[op.input].size(),
+                                           graph_.values[op.output].size()));
+  }
 }
 
 void Executor::forward(ParameterStore& store) {
@@ -174,6 +181,10 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
       convolutions_.at(index).forward(x, weight, bias, y);
       break;
     case OpKind::dense:
+      if (op.packed) {
+        packed_.at(index).forward(x, batch_, bias, op.relu, y);
+        break;
+      }
       // W X^T, then transposed: faster than X W^T for every shape tried
       multiply({.transpose_b = true,
                 .m = out.size(),

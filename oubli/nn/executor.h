@@ -9,6 +9,7 @@
 
 #include "oubli/nn/buffer.h"
 #include "oubli/nn/convolution.h"
+#include "oubli/nn/dense.h"
 #include "oubli/nn/graph.h"
 
 namespace oubli {
@@ -91,6 +92,7 @@ class Executor {
   std::vector<OpState> states_;
   std::map<std::size_t, Convolution> convolutions_;  // by op
   Buffer workspace_;                                 // theirs
+  std::map<std::size_t, PackedDense> packed_;        // by op
   Buffer scratch_;
   Buffer gradient_;  // of one parameter, or one panel of it
 };

@@ -47,6 +47,7 @@ struct Op {
   bool sum = false;       // conv, inference: added to what the output holds, before the relu
   bool blocked = false;   // inference: images in blocks of 16 channels, n x C/16 x h x w x 16
   bool winograd = false;  // conv, inference: by Winograd's algorithm; blocked
+  bool packed = false;    // dense, inference: by PackedDense
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t pad_top = 0;

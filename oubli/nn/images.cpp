@@ -4,34 +4,41 @@
 
 namespace oubli {
 
-void to_channels_last(Shape shape, std::span<const std::uint8_t> image, float* target) {
-  constexpr float kScale = 1.0F / 255.0F;
+namespace {
+
+template <typename Value, typename Convert>
+void interleave(Shape shape, const Value* image, float* target, const Convert& convert) {
   const std::size_t pixels = shape.pixels();
   float* __restrict to = target;  // bytes may alias anything: without this no vector code
-  const std::uint8_t* __restrict from = image.data();
+  const Value* __restrict from = image;
   if (shape.channels == 1) {
-    for (std::size_t p = 0; p < pixels; ++p) to[p] = static_cast<float>(from[p]) * kScale;
+    for (std::size_t p = 0; p < pixels; ++p) to[p] = convert(from[p]);
   } else if (shape.channels == 3) {
     for (std::size_t p = 0; p < pixels; ++p) {
-      to[3 * p] = static_cast<float>(from[p]) * kScale;
-      to[3 * p + 1] = static_cast<float>(from[pixels + p]) * kScale;
-      to[3 * p + 2] = static_cast<float>(from[2 * pixels + p]) * kScale;
+      to[3 * p] = convert(from[p]);
+      to[3 * p + 1] = convert(from[pixels + p]);
+      to[3 * p + 2] = convert(from[2 * pixels + p]);
     }
   } else {
     for (std::size_t c = 0; c < shape.channels; ++c)
       for (std::size_t p = 0; p < pixels; ++p)
-        to[p * shape.channels + c] = static_cast<float>(from[c * pixels + p]) * kScale;
+        to[p * shape.channels + c] = convert(from[c * pixels + p]);
   }
 }
 
+}  // namespace
+
+void to_channels_last(Shape shape, std::span<const std::uint8_t> image, float* target) {
+  constexpr float kScale = 1.0F / 255.0F;
+  interleave(shape, image.data(), target,
+             [](std::uint8_t value) { return static_cast<float>(value) * kScale; });
+}
+
 void to_channels_last(Shape shape, std::span<const float> image, float* target) {
-  if (shape.channels == 1 || shape.pixels() == 1) {
+  if (shape.pixels() == 1)
     std::ranges::copy(image, target);
-    return;
-  }
-  for (std::size_t c = 0; c < shape.channels; ++c)
-    for (std::size_t p = 0; p < shape.pixels(); ++p)
-      target[p * shape.channels + c] = image[c * shape.pixels() + p];
+  else
+    interleave(shape, image.data(), target, [](float value) { return value; });
 }
 
 void to_channels_first(Shape shape, std::size_t count, const float* images, float* target) {

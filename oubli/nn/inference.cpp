@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oubli/nn/convolution.h"
+#include "oubli/nn/dense.h"
 
 namespace oubli {
 namespace {
@@ -144,7 +145,10 @@ void choose_winograd(Graph& graph) {
 
 Graph for_inference(Graph graph) {
   fuse_additions(graph);
-  if (has_winograd()) choose_winograd(graph);
+  if (has_avx512()) choose_winograd(graph);
+  for (Op& op : graph.ops)
+    op.packed = op.kind == OpKind::dense &&
+                PackedDense::suits(graph.values[op.input].size(), graph.values[op.output].size());
   return graph;
 }
 

@@ -41,13 +41,19 @@ TEST(ForInference, TheResidualNetworkAddsInItsShortcutsAndUsesWinograd) {
   EXPECT_EQ(graph.values[graph.features].size(), 256U);
   // of 16, 32 and 64 channels; and all convolutions but the first three work in blocks, or in 16
   // channels, which is the same
-  EXPECT_EQ(count(graph, &Op::winograd), has_winograd() ? 3U : 0U);
-  EXPECT_EQ(count(graph, &Op::blocked), has_winograd() ? 1U + 4 * 3 + 1 : 0U);
+  EXPECT_EQ(count(graph, &Op::winograd), has_avx512() ? 3U : 0U);
+  EXPECT_EQ(count(graph, &Op::blocked), has_avx512() ? 1U + 4 * 3 + 1 : 0U);
   const SingleThread single;
   std::size_t found = 0;
   for (const std::string& kernel : Executor(compile(spec), 8, Executor::Mode::inference).kernels())
     if (kernel.find("wino") != std::string::npos) ++found;
-  EXPECT_EQ(found, has_winograd() ? 3U : 0U);
+  EXPECT_EQ(found, has_avx512() ? 3U : 0U);
+}
+
+TEST(ForInference, DenseLayersArePackedInTheForwardPassAlone) {
+  const Graph graph = compile(mlp_network());
+  EXPECT_EQ(count(for_inference(graph), &Op::packed), has_avx512() ? 2U : 0U);
+  EXPECT_EQ(count(graph, &Op::packed), 0U);
 }
 
 TEST(ForInference, LeavesALayoutThatOthersNeed) {
@@ -59,9 +65,9 @@ TEST(ForInference, LeavesALayoutThatOthersNeed) {
   EXPECT_EQ(count(for_inference(compile(spec)), &Op::winograd), 0U);
   spec.layers.push_back(plain(LayerKind::global_max_pool));
   const Graph graph = for_inference(compile(spec));
-  EXPECT_EQ(count(graph, &Op::winograd), has_winograd() ? 1U : 0U);
+  EXPECT_EQ(count(graph, &Op::winograd), has_avx512() ? 1U : 0U);
   // conv, sigmoid, two poolings; not the first convolution and the head
-  EXPECT_EQ(count(graph, &Op::blocked), has_winograd() ? 4U : 0U);
+  EXPECT_EQ(count(graph, &Op::blocked), has_avx512() ? 4U : 0U);
   spec.layers.insert(spec.layers.end() - 1, plain(LayerKind::batch_norm));
   EXPECT_EQ(count(for_inference(compile(spec)), &Op::winograd), 0U);
 }

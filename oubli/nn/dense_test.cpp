@@ -15,10 +15,10 @@ namespace {
 constexpr float kUntouched = 12345.0F;
 
 struct Problem {
-  Problem(std::size_t inputs_, std::size_t units_, std::size_t count_)
-      : inputs(inputs_),
-        units(units_),
-        count(count_),
+  Problem(std::size_t in, std::size_t out, std::size_t images_in_batch)
+      : inputs(in),
+        units(out),
+        count(images_in_batch),
         weight(units * inputs),
         images(count * inputs),
         bias(units) {

@@ -26,6 +26,7 @@
 #include "oubli/nn/graph.h"
 #include "oubli/nn/inference.h"
 #include "oubli/nn/kernels.h"
+#include "oubli/nn/noise_images.h"
 #include "oubli/nn/train.h"
 
 namespace {
@@ -47,22 +48,6 @@ NetworkSpec spec_of(const std::string& name) {
   if (name == "resnet") return residual_network();
   if (name.starts_with("cnn")) return cnn_network(std::stoul(name.substr(3)));
   fail(ErrorCode::usage, "train_bench: no network '{}'", name);
-}
-
-ImageSet noise(const NetworkSpec& spec, std::size_t count) {
-  ImageSet set{.name = "noise",
-               .channels = spec.channels,
-               .height = spec.height,
-               .width = spec.width,
-               .pixels = {},
-               .labels = {},
-               .class_names = std::vector<std::string>(spec.classes)};
-  RandomStream random(1, task_id("bench"));
-  for (std::size_t i = 0; i < count; ++i)
-    set.labels.push_back(static_cast<std::uint32_t>(random.below(spec.classes)));
-  for (std::size_t i = 0; i < count * set.image_size(); ++i)
-    set.pixels.push_back(static_cast<std::uint8_t>(random.next_u32()));
-  return set;
 }
 
 double median(std::vector<double> values) {
@@ -237,7 +222,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     const std::size_t samples = std::stoul(words[2]);
-    const ImageSet set = noise(spec, samples);
+    const ImageSet set = noise_images(spec, samples);
     if (words[0] == "infer") {
       const Network network(spec, 1, 1);
       Matrix<float> images(samples, set.image_size());

@@ -11,6 +11,7 @@
 #include "oubli/base/random.h"
 #include "oubli/data/load.h"
 #include "oubli/nn/network_file.h"
+#include "oubli/nn/noise_images.h"
 #include "oubli/nn/train.h"
 #include "oubli/runtime/model_runner.h"
 #include "oubli/runtime/onnx_runtime.h"
@@ -24,20 +25,7 @@ namespace fs = std::filesystem;
 ImageSet images_for(const std::string& name, const NetworkSpec& spec) {
   if (fs::is_directory(data_folder() / name)) return load_data_set(name, Split::test);
   std::cout << name << " is not installed: compared on noise\n";
-  ImageSet set{.name = "noise",
-               .channels = spec.channels,
-               .height = spec.height,
-               .width = spec.width,
-               .pixels = {},
-               .labels = {},
-               .class_names = {}};
-  RandomStream random(1, task_id("noise"));
-  for (std::size_t i = 0; i < spec.classes; ++i) set.class_names.push_back(std::to_string(i));
-  for (std::size_t i = 0; i < 40; ++i)
-    set.labels.push_back(static_cast<std::uint32_t>(i % spec.classes));
-  for (std::size_t i = 0; i < 40 * set.image_size(); ++i)
-    set.pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
-  return set;
+  return noise_images(spec, 40);
 }
 
 // Logits of the file, `step` images at a time.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oubli/base/byte_reader.h"
+#include "oubli/base/text_cursor.h"
 
 namespace oubli {
 namespace {
@@ -32,9 +33,10 @@ constexpr std::array<Code, 12> kCodes{{{"<f2", DType::f16},
 
 // Reads the header's dict literal. Only what NumPy writes is accepted: three known keys, strings
 // without escapes, True or False, a tuple of non-negative integers.
-class HeaderParser {
+class HeaderParser : private TextCursor {
  public:
-  HeaderParser(std::string_view text, const std::string& what) : text_(text), what_(what) {}
+  HeaderParser(std::string_view text, const std::string& what)
+      : TextCursor(text, what, "not a valid .npy header") {}
 
   void parse(NpyLayout& layout) {
     expect('{');
@@ -61,23 +63,6 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void broken(const std::string& reason) const {
-    fail(ErrorCode::bad_input, "{}: not a valid .npy header at character {}: {}", what_, position_,
-         reason);
-  }
-  char peek() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n'))
-      ++position_;
-    return position_ < text_.size() ? text_[position_] : '\0';
-  }
-  bool accept(char wanted) {
-    if (peek() != wanted) return false;
-    ++position_;
-    return true;
-  }
-  void expect(char wanted) {
-    if (!accept(wanted)) broken(fmt::format("wanted '{}'", wanted));
-  }
   std::string_view string_literal() {
     const char quote = peek();
     if (quote != '\'' && quote != '"') broken("wanted a string");
@@ -125,23 +110,6 @@ class HeaderParser {
     }
     return extents;
   }
-  std::size_t integer() {
-    std::size_t value = 0;
-    const char first = peek();
-    if (first < '0' || first > '9') broken("wanted a non-negative integer");
-    for (; position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9';
-         ++position_) {
-      const auto digit = static_cast<std::size_t>(text_[position_] - '0');
-      if (__builtin_mul_overflow(value, std::size_t{10}, &value) ||
-          __builtin_add_overflow(value, digit, &value))
-        broken("an extent beyond 64 bits");
-    }
-    return value;
-  }
-
-  std::string_view text_;
-  const std::string& what_;
-  std::size_t position_ = 0;
 };
 
 std::optional<DType> dtype_of(std::string_view descr) {

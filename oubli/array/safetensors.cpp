@@ -8,6 +8,7 @@
 #include <set>
 
 #include "oubli/base/byte_reader.h"
+#include "oubli/base/text_cursor.h"
 
 namespace oubli {
 namespace {
@@ -36,29 +37,10 @@ constexpr std::uint64_t kHeaderLimit = 100'000'000;
 // Walks through the header's JSON, whose grammar is fixed: an object of objects of texts, numbers
 // and lists of numbers. A general parser would lose the spelling of what we must copy, and would
 // accept a name twice.
-class JsonCursor {
+class JsonCursor : public TextCursor {
  public:
-  JsonCursor(std::string_view text, const std::string& what) : text_(text), what_(what) {}
-
-  [[noreturn]] void broken(const std::string& reason) const {
-    fail(ErrorCode::bad_input, "{}: damaged .safetensors header at character {}: {}", what_,
-         position_, reason);
-  }
-  char peek() {
-    while (position_ < text_.size() &&
-           std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos)
-      ++position_;
-    return position_ < text_.size() ? text_[position_] : '\0';
-  }
-  bool accept(char wanted) {
-    if (peek() != wanted) return false;
-    ++position_;
-    return true;
-  }
-  void expect(char wanted) {
-    if (!accept(wanted)) broken(fmt::format("wanted '{}'", wanted));
-  }
-  [[nodiscard]] std::size_t position() const { return position_; }
+  JsonCursor(std::string_view text, const std::string& what)
+      : TextCursor(text, what, "damaged .safetensors header") {}
 
   // A string as it is spelled, quotes included.
   std::string_view raw_string() {
@@ -74,19 +56,6 @@ class JsonCursor {
     const auto value = nlohmann::json::parse(raw, nullptr, false);
     if (!value.is_string()) broken("not a valid string");
     return value.get<std::string>();
-  }
-  std::size_t integer() {
-    const char first = peek();
-    if (first < '0' || first > '9') broken("wanted a non-negative integer");
-    std::size_t value = 0;
-    for (; position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9';
-         ++position_) {
-      const auto digit = static_cast<std::size_t>(text_[position_] - '0');
-      if (__builtin_mul_overflow(value, std::size_t{10}, &value) ||
-          __builtin_add_overflow(value, digit, &value))
-        broken("a number beyond 64 bits");
-    }
-    return value;
   }
   std::vector<std::size_t> integers() {
     std::vector<std::size_t> values;
@@ -114,11 +83,6 @@ class JsonCursor {
     }
     return text_.substr(begin, position_ - begin);
   }
-
- private:
-  std::string_view text_;
-  const std::string& what_;
-  std::size_t position_ = 0;
 };
 
 struct Extent {
@@ -288,6 +252,7 @@ void SafetensorsFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits
     offset = items[index].extent.end;
   }
   std::vector<std::string> entries;
+  entries.reserve(items.size() + 1);
   for (const Item& item : items)
     entries.push_back(header_entry(item.key, item.dtype, item.shape, item.extent));
   if (!metadata_.empty())

@@ -1,8 +1,8 @@
 #include "oubli/audit/jackknife.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "oubli/audit/bootstrap.h"

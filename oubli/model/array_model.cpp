@@ -101,8 +101,10 @@ std::string ArrayModel::find_weights(const HeadChoice& choice) const {
   narrow([](const TensorInfo* info) { return is_usual_head_name(info->name); });
   if (matrices.size() != 1) {
     std::vector<std::string> names;
-    for (const TensorInfo* info : matrices) names.push_back(describe(*info));
-    names.resize(std::min<std::size_t>(names.size(), 12));
+    names.reserve(12);
+    for (const TensorInfo* info :
+         std::span(matrices).first(std::min<std::size_t>(matrices.size(), 12)))
+      names.push_back(describe(*info));
     fail(ErrorCode::usage, "{}: {} matrices could be the head; name one with --weights: {}{}",
          path().string(), matrices.size(), fmt::join(names, ", "),
          matrices.size() > names.size() ? ", ..." : "");

@@ -120,19 +120,21 @@ void check_bias(const Model& model, const Node& node, OnnxHead& head, std::size_
   head.bias->tensor = {owner->view(bias.what), owner};
 }
 
+// The second input of a Gemm or Conv.
+Constant stored_weights(const Model& model, const Node& node) {
+  if (node.inputs.size() < 2) refuse(model, node, "has fewer than two inputs");
+  std::optional<Constant> weights = onnx::constant_value(model, node.inputs[1]);
+  if (weights) return std::move(*weights);
+  if (const Node* maker = model.graph().producer(node.inputs[1]))
+    refuse(model, *maker, "the weights of the last layer are computed, wanted stored numbers");
+  refuse(model, node, "the weights are no stored numbers");
+}
+
 OnnxHead gemm_head(const Model& model, const Node& node) {
   OnnxHead head;
   head.kind = OnnxHead::Kind::gemm;
   head.node = &node;
-  if (node.inputs.size() < 2) refuse(model, node, "has fewer than two inputs");
-  std::optional<Constant> weights = onnx::constant_value(model, node.inputs[1]);
-  if (!weights) {
-    if (const Node* maker = model.graph().producer(node.inputs[1])) {
-      refuse(model, *maker, "the weights of the last layer are computed, wanted stored numbers");
-    }
-    refuse(model, node, "the weights are no stored numbers");
-  }
-  head.weights = std::move(*weights);
+  head.weights = stored_weights(model, node);
   head.features = node.inputs[0];
   head.columns = node.int_or("transA", 0) != 0;
   head.logits = node.outputs.at(0);
@@ -181,15 +183,7 @@ OnnxHead conv_head(const Model& model, const Node& node) {
   head.kind = OnnxHead::Kind::conv;
   head.node = &node;
   head.spatial = true;
-  if (node.inputs.size() < 2) refuse(model, node, "has fewer than two inputs");
-  std::optional<Constant> weights = onnx::constant_value(model, node.inputs[1]);
-  if (!weights) {
-    if (const Node* maker = model.graph().producer(node.inputs[1])) {
-      refuse(model, *maker, "the weights of the last layer are computed, wanted stored numbers");
-    }
-    refuse(model, node, "the weights are no stored numbers");
-  }
-  head.weights = std::move(*weights);
+  head.weights = stored_weights(model, node);
   TensorView& view = head.weights.tensor.view;
   const bool one_by_one =
       view.rank() > 2 && std::all_of(view.shape.begin() + 2, view.shape.end(),

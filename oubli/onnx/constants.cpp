@@ -249,6 +249,7 @@ std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::st
   std::vector<double> numbers(view.count());
   decode(view.dtype, view.bytes, numbers);
   std::vector<std::int64_t> ints;
+  ints.reserve(numbers.size());
   for (const double number : numbers) {
     ints.push_back(number > 9e15    ? INT64_MAX
                    : number < -9e15 ? INT64_MIN
@@ -261,7 +262,7 @@ std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const N
                                                      int depth) {
   if (const Attribute* axes = node.attribute("axes")) return axes->ints;
   if (node.inputs.size() < 2 || node.inputs[1].empty()) return std::nullopt;
-  const auto axes = follow_ints(model, node.inputs[1], depth + 1);
+  auto axes = follow_ints(model, node.inputs[1], depth + 1);
   if (!axes) {
     fail(ErrorCode::unfilterable, "{}: the axes of the {} are computed, wanted constants",
          model.what(), node.describe());

@@ -214,6 +214,7 @@ class Rewriter {
     graph_.add(onnx::message_field(schema::graph::kInitializer, onnx::tensor_message(name, view)));
     if (model_.ir_version() >= 4) return;
     std::vector<onnx::Dim> dims;
+    dims.reserve(shape.size());
     for (const std::size_t extent : shape) dims.emplace_back(static_cast<std::int64_t>(extent));
     graph_.add(onnx::message_field(
         schema::graph::kInput,

@@ -78,7 +78,7 @@ class Histogram {
   }
 
  private:
-  static_assert(Bins::kMostBins <= 64 * 64);
+  static_assert(Bins::kMostBins / 64 <= 64);
   std::array<Count, Bins::kMostBins> counts_{};
   std::array<std::uint64_t, Bins::kMostBins / 64> used_{};
   std::uint64_t words_ = 0;

@@ -245,7 +245,7 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   }
   for (const auto& [path, file] : beside)
     written.push_back(digest(path == means_path(outputs.model) ? "means" : "class names", *file));
-  const std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
+  std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
   add(receipt_path(outputs.model)).write(receipt);
 
   // What was read in between was read from unchanged files, or nothing appears.

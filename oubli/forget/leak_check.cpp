@@ -173,6 +173,7 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
   const std::vector<std::size_t> rows =
       choose_for_leaks(data.labels, forget, readout ? std::min(most, most_logits) : most, seed);
   std::vector<std::uint32_t> labels;
+  labels.reserve(rows.size());
   for (const std::size_t row : rows) labels.push_back(data.labels[row]);
   check.samples = rows.size();
   BothLogits logits;

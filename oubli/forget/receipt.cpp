@@ -147,15 +147,12 @@ Json findings_json(std::span<const Finding> findings) {
 const std::vector<std::string>& limits_of_the_method() {
   static const std::vector<std::string> limits{
       "Filtration aims at weak (black-box) unlearning: that the outputs look like those of a "
-      "network "
-      "that never saw the class. It is not retraining.",
+      "network that never saw the class. It is not retraining.",
       "Normalization and naive deletion give the same probabilities and labels; they differ only "
-      "for "
-      "somebody who sees logits.",
+      "for somebody who sees logits.",
       "The features still know the class: a linear probe on them finds it again.",
       "The old model, its external data, its means file and all backups and copies must be deleted "
-      "as "
-      "well; this receipt does not prove that they were.",
+      "as well; this receipt does not prove that they were.",
       "A class deleted earlier drifts a little when later ones are deleted; requests done together "
       "leave less.",
       "Single samples are not deleted, only whole classes.",

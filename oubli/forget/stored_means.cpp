@@ -40,7 +40,7 @@ std::vector<T> read_vector(const LoadedTensor& tensor, DType type, std::size_t c
 nlohmann::json read_about(const NpzFile& file, const std::string& path) {
   const auto text = file.read_text("about.json");
   if (!text) fail(ErrorCode::bad_input, "{}: not a means file; 'oubli means' writes one", path);
-  const nlohmann::json about = parse_json(*text, path + ":about.json");
+  nlohmann::json about = parse_json(*text, path + ":about.json");
   if (!about.is_object() || about.value("format", nlohmann::json()) != kFormat)
     fail(ErrorCode::bad_input, "{}: not a means file; 'oubli means' writes one", path);
   const auto version = about.value("version", nlohmann::json());

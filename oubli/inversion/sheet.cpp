@@ -16,7 +16,6 @@ namespace oubli {
 namespace {
 
 using Colour = std::array<std::uint8_t, 3>;
-constexpr Colour kWhite{255, 255, 255};
 constexpr Colour kInk{40, 44, 52};
 constexpr Colour kFrame{213, 94, 0};  // vermilion of Okabe and Ito
 constexpr std::size_t kGap = 12;

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "oubli/report/svg.h"
 
 namespace oubli::report {
@@ -13,16 +11,17 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// All values of attribute `name` in elements that match `element`, in order.
+// All values of attribute `name` in elements of that kind (that have `part` in them), in order.
 std::vector<double> attribute(const std::string& svg_text, const std::string& element,
-                              const std::string& name) {
+                              const std::string& name, const std::string& part = "") {
   std::vector<double> out;
-  const std::regex tag("<" + element + "[^>]*>");
-  const std::regex value(" " + name + "=\"([-0-9.]+)\"");
-  for (std::sregex_iterator it(svg_text.begin(), svg_text.end(), tag), last; it != last; ++it) {
-    std::smatch match;
-    const std::string found = it->str();
-    if (std::regex_search(found, match, value)) out.push_back(std::stod(match[1]));
+  const std::string tag = "<" + element, value = " " + name + "=\"";
+  for (std::size_t begin = svg_text.find(tag); begin != std::string::npos;
+       begin = svg_text.find(tag, begin + 1)) {
+    const std::string found = svg_text.substr(begin, svg_text.find('>', begin) - begin);
+    if (found.find(part) == std::string::npos) continue;
+    if (const std::size_t at = found.find(value); at != std::string::npos)
+      out.push_back(std::stod(found.substr(at + value.size())));
   }
   return out;
 }
@@ -76,10 +75,10 @@ TEST(BarChart, BarsAreProportionalToTheirValues) {
   chart.reference_name = "retrained";
   chart.rows = {{"a", {0.1, 0.05, 0.15, ""}, {0.2, 0.1, 0.3, ""}}, {"b", {0.4, 0.3, 0.5, ""}, {}}};
   const std::string text = svg(chart);
-  const auto widths = attribute(text, "rect[^>]*class=\"bar s1\"", "width");
+  const auto widths = attribute(text, "rect", "width", "class=\"bar s1\"");
   ASSERT_EQ(widths.size(), 2U);
   EXPECT_NEAR(widths[1], 4 * widths[0], 0.3);  // coordinates are rounded to a tenth
-  const auto reference = attribute(text, "rect[^>]*class=\"reference\"", "width");
+  const auto reference = attribute(text, "rect", "width", "class=\"reference\"");
   ASSERT_EQ(reference.size(), 2U);  // the legend's and one bar
   EXPECT_NEAR(reference[1], 2 * widths[0], 0.2);
 }
@@ -95,7 +94,7 @@ TEST(VerdictChart, FiftyIsAtTheLeftAndAHundredAtTheRight) {
     x.erase(x.begin());
     ASSERT_EQ(x.size(), 3U);
     EXPECT_NEAR(x[1], (x[0] + x[2]) / 2, 0.1);
-    const auto track = attribute(svg(chart, wide), "line[^>]*class=\"track\"", "x2");
+    const auto track = attribute(svg(chart, wide), "line", "x2", "class=\"track\"");
     EXPECT_DOUBLE_EQ(x[2], track.at(0));
   }
   EXPECT_EQ(table(chart).rows[1],

@@ -17,6 +17,11 @@ class Updater : public GradientSink {
   void begin_step();
   void take(std::size_t parameter, std::size_t offset, std::span<const float> gradient) override;
 
+  // What it remembers of earlier steps; empty buffers where it does not train.
+  [[nodiscard]] const ParameterStore& first_moments() const { return first_; }
+  [[nodiscard]] const ParameterStore& second_moments() const { return second_; }
+  [[nodiscard]] std::size_t steps() const { return step_; }
+
  private:
   Optimizer optimizer_;
   ParameterStore& store_;

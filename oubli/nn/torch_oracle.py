@@ -2,6 +2,7 @@
 
 Reads spec.json (layers, parameter names and shapes), parameters.f32, images.f32 (channels first), labels.u32;
 writes result.json (loss), logits.f64 and gradients.f64 (of the trained parameters, in order).
+bench/faces.py uses its functions.
 """
 import json
 import os
@@ -11,25 +12,17 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-folder = sys.argv[1]
-torch.set_num_threads(1)
 
-
-def path(name):
-    return os.path.join(folder, name)
-
-
-with open(path("spec.json")) as file:
-    spec = json.load(file)
-
-raw = np.fromfile(path("parameters.f32"), dtype=np.float32)
-weights, at = {}, 0
-for entry in spec["parameters"]:
-    count = int(np.prod(entry["shape"]))
-    values = torch.tensor(raw[at:at + count].astype(np.float64).reshape(entry["shape"]))
-    weights[entry["name"]] = values.requires_grad_(entry["trained"])
-    at += count
-assert at == raw.size
+def read_parameters(spec, path):
+    """Name to tensor, in double precision, of a file with all of them one after another."""
+    raw = np.fromfile(path, dtype=np.float32)
+    found, at = {}, 0
+    for entry in spec["parameters"]:
+        count = int(np.prod(entry["shape"]))
+        found[entry["name"]] = torch.tensor(raw[at:at + count].astype(np.float64).reshape(entry["shape"]))
+        at += count
+    assert at == raw.size
+    return found
 
 
 def same_padding(size, kernel, stride):
@@ -38,7 +31,7 @@ def same_padding(size, kernel, stride):
     return total // 2, total - total // 2
 
 
-def layer(entry, x, name):
+def layer(entry, weights, x, name):
     kind = entry["kind"]
     bias = weights.get(name + ".bias")
     if kind == "dense":
@@ -61,23 +54,40 @@ def layer(entry, x, name):
     if kind == "sigmoid":
         return torch.sigmoid(x)
     if kind == "residual":
-        return sequence(entry["branch"], x, name + ".branch") + sequence(entry["shortcut"], x, name + ".shortcut")
+        return (sequence(entry["branch"], weights, x, name + ".branch")
+                + sequence(entry["shortcut"], weights, x, name + ".shortcut"))
     raise ValueError(kind)
 
 
-def sequence(layers, x, name):
+def sequence(layers, weights, x, name):
     for i, entry in enumerate(layers):
-        x = layer(entry, x, f"{name}.{i}")
+        x = layer(entry, weights, x, f"{name}.{i}")
     return x
 
 
-images = torch.tensor(np.fromfile(path("images.f32"), dtype=np.float32).astype(np.float64).reshape(-1, *spec["network"]["input"]))
-labels = torch.tensor(np.fromfile(path("labels.u32"), dtype=np.uint32).astype(np.int64))
-logits = layer({"kind": "dense"}, sequence(spec["network"]["layers"], images, "layers"), "head")
-loss = F.cross_entropy(logits, labels)
-loss.backward()
-gradients = [weights[e["name"]].grad.numpy().ravel() for e in spec["parameters"] if e["trained"]]
-np.concatenate(gradients).astype(np.float64).tofile(path("gradients.f64"))
-logits.detach().numpy().astype(np.float64).tofile(path("logits.f64"))
-with open(path("result.json"), "w") as file:
-    json.dump({"loss": loss.item()}, file)
+def logits_of(spec, weights, images):
+    return layer({"kind": "dense"}, weights, sequence(spec["network"]["layers"], weights, images, "layers"), "head")
+
+
+def main(folder):
+    def path(name):
+        return os.path.join(folder, name)
+
+    torch.set_num_threads(1)
+    with open(path("spec.json")) as file:
+        spec = json.load(file)
+    weights = read_parameters(spec, path("parameters.f32"))
+    trained = [weights[entry["name"]].requires_grad_() for entry in spec["parameters"] if entry["trained"]]
+    images = np.fromfile(path("images.f32"), dtype=np.float32).astype(np.float64).reshape(-1, *spec["network"]["input"])
+    labels = torch.tensor(np.fromfile(path("labels.u32"), dtype=np.uint32).astype(np.int64))
+    logits = logits_of(spec, weights, torch.tensor(images))
+    loss = F.cross_entropy(logits, labels)
+    gradients = torch.autograd.grad(loss, trained)
+    np.concatenate([gradient.numpy().ravel() for gradient in gradients]).tofile(path("gradients.f64"))
+    logits.detach().numpy().tofile(path("logits.f64"))
+    with open(path("result.json"), "w") as file:
+        json.dump({"loss": loss.item()}, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

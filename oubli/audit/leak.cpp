@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "oubli/base/random.h"
@@ -74,6 +75,9 @@ double cross_fitted_readout(MatrixView<const float> logits, std::span<const std:
 
 double area_under_curve(std::span<const double> scores, std::span<const std::uint8_t> positive) {
   OUBLI_ASSERT(scores.size() == positive.size());
+  // Logits that overflowed have no order.
+  if (std::ranges::any_of(scores, [](double score) { return std::isnan(score); }))
+    return std::numeric_limits<double>::quiet_NaN();
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return scores[i]; });

@@ -14,7 +14,7 @@ namespace oubli {
 // populations of networks take. docs/method.md, section 5.
 
 // Area under the ROC curve: the chance that a positive's score is above a negative's, ties counting
-// half. NaN if there are no positives or no negatives.
+// half. NaN if there are no positives or no negatives, or if a score is NaN.
 [[nodiscard]] double area_under_curve(std::span<const double> scores,
                                       std::span<const std::uint8_t> positive);
 

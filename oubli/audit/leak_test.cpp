@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "oubli/base/random.h"
 #include "oubli/filtration/filtration.h"
@@ -30,6 +31,13 @@ TEST(AreaUnderCurve, EqualsCountingPairs) {
   }
   EXPECT_TRUE(
       std::isnan(area_under_curve(std::vector<double>{1, 2}, std::vector<std::uint8_t>{1, 1})));
+  // Infinite scores have an order, NaN has none (and went round in circles once).
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(area_under_curve(std::vector<double>{infinity, -infinity, 0},
+                             std::vector<std::uint8_t>{1, 0, 0}),
+            1);
+  EXPECT_TRUE(std::isnan(area_under_curve(std::vector<double>{1, std::nan(""), 2},
+                                          std::vector<std::uint8_t>{1, 0, 1})));
 }
 
 // Five classes of logits, 60 samples each; logit j is about 6 on class j and 0 elsewhere, and all

@@ -76,6 +76,7 @@ Inputs inputs_of(const RunFolder& folder, const AuditTask& task) {
 
 std::vector<std::string> ids(const std::vector<DoneTrial>& trials) {
   std::vector<std::string> result;
+  result.reserve(trials.size());
   for (const DoneTrial& trial : trials) result.push_back(trial.id);
   return result;
 }
@@ -148,7 +149,7 @@ struct Source {
   std::vector<std::uint32_t> kept;
 };
 
-Population population_of(std::string name, std::shared_ptr<const Source> source,
+Population population_of(std::string name, const std::shared_ptr<const Source>& source,
                          std::size_t columns) {
   return {.name = std::move(name),
           .models = source->files.size(),

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 4> kExperiments = {"mnist", "fashion-mnis
                                                           "faces"};
 
 const std::map<std::string, Recipe, std::less<>>& recipes() {
-  static const std::map<std::string, Recipe, std::less<>> kRecipes = [] {
+  static const std::map<std::string, Recipe, std::less<>> all = [] {
     // 150 test images of the forgotten class and 100 of each retained one (MNIST).
     const Recipe mnist{.data_set = "mnist",
                        .architecture = "mlp",
@@ -42,7 +42,7 @@ const std::map<std::string, Recipe, std::less<>>& recipes() {
     return std::map<std::string, Recipe, std::less<>>{
         {"mnist", mnist}, {"fashion-mnist", fashion}, {"cifar10", cifar}, {"faces", faces}};
   }();
-  return kRecipes;
+  return all;
 }
 
 // What may not change between two commands on one run folder.
@@ -152,7 +152,8 @@ std::vector<Trial> plan_trials(const RunConfig& config) {
   std::vector<Trial> trials;
   const auto add = [&](std::size_t hidden, Role role, std::vector<std::uint32_t> without,
                        std::size_t model) {
-    trials.push_back({.id = trial_id(config, hidden, role, without, model),
+    std::string id = trial_id(config, hidden, role, without, model);
+    trials.push_back({.id = std::move(id),
                       .hidden = hidden,
                       .role = role,
                       .without = std::move(without),

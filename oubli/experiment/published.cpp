@@ -48,8 +48,8 @@ Published parse() {
 }  // namespace
 
 const Published& published() {
-  static const Published kPublished = parse();
-  return kPublished;
+  static const Published all = parse();
+  return all;
 }
 
 }  // namespace oubli

@@ -33,10 +33,10 @@ const char* const kFloorNote = "floor: a second batch of retrained networks agai
 
 // Members that may be absent or null.
 const json& at(const json& object, const char* key) {
-  static const json kNull = nullptr;
-  if (!object.is_object()) return kNull;
+  static const json null = nullptr;
+  if (!object.is_object()) return null;
   const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
+  return found == object.end() ? null : *found;
 }
 
 // One method of one part: what a row of a table is about.
@@ -199,9 +199,9 @@ json flips_row(const Line& line, const PublishedRow* paper) {
   const json& flips = at(*line.audit, "flips");
   const std::string reason = flips.is_object() ? flips.value("reason", "") : "";
   json cells = json::array();
-  const std::array<std::array<const char*, 2>, 3> kFields = {
+  const std::array<std::array<const char*, 2>, 3> fields = {
       {{"all", "all"}, {"unlearned", "forgotten"}, {"correct", "correct"}}};
-  for (const auto& [measure, field] : kFields) {
+  for (const auto& [measure, field] : fields) {
     json cell = line.method == "naive" ? json{{"digits", 2}, {"reason", "the reference"}}
                                        : mean_cell(at(flips, field), 100, 2, reason);
     name_cell(cell, measure, "label");

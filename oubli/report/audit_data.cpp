@@ -31,14 +31,14 @@ Measured advantage(const json* leak, const std::string& attack) {
 
 // The names in files are those of name_of(Attack); sentences and charts want words.
 std::string attack_title(const std::string& name) {
-  static const std::map<std::string, std::string> kTitles{
+  static const std::map<std::string, std::string> titles{
       {"nearest-neighbours", "5 nearest neighbours"},
       {"forest", "random forest (10 trees)"},
       {"adaboost", "AdaBoost"},
       {"logistic", "logistic regression"},
       {"strong-forest", "random forest (100 deep trees)"}};
-  const auto found = kTitles.find(name);
-  return found == kTitles.end() ? name : found->second;
+  const auto found = titles.find(name);
+  return found == titles.end() ? name : found->second;
 }
 
 const json* leaks_of(const json* audit, const char* group) {

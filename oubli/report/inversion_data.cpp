@@ -48,6 +48,7 @@ std::string inversion_sentence(const json& document) {
   }
   if (found.empty()) return "";
   std::vector<std::string> parts;
+  parts.reserve(found.size());
   for (const auto& [state, share] : found)
     parts.push_back(state == "retrained"
                         ? fmt::format("{:.3g} from networks that never saw it", share)

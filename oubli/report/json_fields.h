@@ -18,9 +18,9 @@ namespace oubli::report {
 }
 
 [[nodiscard]] inline const nlohmann::json& list(const nlohmann::json& object, const char* key) {
-  static const nlohmann::json kEmpty = nlohmann::json::array();
+  static const nlohmann::json empty = nlohmann::json::array();
   const nlohmann::json* found = find(object, key);
-  return found != nullptr ? *found : kEmpty;
+  return found != nullptr ? *found : empty;
 }
 
 [[nodiscard]] inline std::string text(const nlohmann::json& object, const char* key) {

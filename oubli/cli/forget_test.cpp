@@ -156,8 +156,9 @@ TEST_F(ForgetCli, SamplesPerClass) {
     const Outcome outcome =
         run("forget head.npz --class 2 --data data.npz --samples 5 --dry-run --json" + more);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    for (const auto& entry : nlohmann::json::parse(outcome.out)["classes"])
-      EXPECT_EQ(entry["samples"], 5);
+    const nlohmann::json document = nlohmann::json::parse(outcome.out);
+    ASSERT_FALSE(document["classes"].empty());
+    for (const auto& entry : document["classes"]) EXPECT_EQ(entry["samples"], 5);
   }
 }
 

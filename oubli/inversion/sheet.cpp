@@ -24,6 +24,13 @@ constexpr std::size_t kWideGap = 28;
 constexpr std::size_t kTextScale = 2;
 constexpr std::size_t kLineHeight = 12 * kTextScale;
 
+// The font has shapes for these alone, and is read out of bounds for others.
+std::string printable(std::string words) {
+  for (char& c : words)
+    if (c < ' ' || c > '~') c = '?';
+  return words;
+}
+
 class Picture {
  public:
   Picture(std::size_t width, std::size_t height)
@@ -37,8 +44,7 @@ class Picture {
 
   // Only ASCII has shapes in this font; other characters are shown as '?'.
   void text(std::size_t x, std::size_t y, std::string words, Colour colour) {
-    for (char& c : words)
-      if (c < ' ' || c > '~') c = '?';
+    words = printable(std::move(words));
     struct Vertex {
       float x, y, z;
       std::array<std::uint8_t, 4> colour;
@@ -66,6 +72,7 @@ class Picture {
 };
 
 std::size_t text_pixels(std::string words) {
+  words = printable(std::move(words));
   return kTextScale * static_cast<std::size_t>(stb_easy_font_width(words.data()));
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <set>
 
 #include "oubli/model/onnx_rewrite.h"
+#include "oubli/onnx/external.h"
 
 namespace oubli {
 
@@ -44,6 +44,7 @@ std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::
 OnnxModel::OnnxModel(const fs::path& path)
     : ModelFile(path), model_(path), head_(find_onnx_head(model_)), head_view_(head_.view()) {
   validate(head_view_);
+  check_locations();
 }
 
 OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>& side_files)
@@ -52,6 +53,12 @@ OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>
       head_(find_onnx_head(model_, false)),
       head_view_(head_.view()) {
   validate(head_view_);
+  check_locations();
+}
+
+void OnnxModel::check_locations() {
+  locations_ = onnx::external_locations(model_.bytes(), model_.what());
+  for (const std::string& location : locations_) (void)model_.side_path(location);
 }
 
 std::optional<std::vector<std::string>> OnnxModel::class_names() const {
@@ -76,12 +83,7 @@ std::vector<Finding> OnnxModel::findings() const {
 
 std::vector<fs::path> OnnxModel::files() const {
   std::vector<fs::path> files{path()};
-  std::set<std::string> seen;
-  for (const onnx::TensorInfo& tensor : model_.graph().initializers) {
-    if (!tensor.location.empty() && seen.insert(tensor.location).second) {
-      files.push_back(model_.side_path(tensor.location));
-    }
-  }
+  for (const std::string& location : locations_) files.push_back(model_.side_path(location));
   return files;
 }
 

@@ -37,9 +37,13 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] const OnnxHead& onnx_head() const { return head_; }
 
  private:
+  // Refuses locations outside the model's folder before anybody, ONNX Runtime included, reads them.
+  void check_locations();
+
   onnx::Model model_;
   OnnxHead head_;
   HeadView head_view_;
+  std::vector<std::string> locations_;  // of external data, wherever in the file
 };
 
 // Whether the file seems to be ONNX: by its name, else by its first bytes.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "oubli/onnx/builder.h"
+#include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli {
@@ -11,7 +12,6 @@ namespace oubli {
 namespace {
 
 namespace schema = onnx::schema;
-using onnx::Field;
 using onnx::Message;
 using onnx::Model;
 
@@ -43,11 +43,12 @@ void retype_value(Model& model, const onnx::ValueInfo& value) {
   onnx::set_varint(*tensor.find(schema::type::kElemType), kFloat);
 }
 
-void convert_to_float(Model& model) {
+// `original` knows where external data is now.
+void convert_to_float(Model& model, const Model& original) {
   Message& graph = model.graph_message();
-  for (const onnx::TensorInfo& info : model.graph().initializers) {
+  for (const onnx::TensorInfo& info : original.graph().initializers) {
     if (info.data_type != kBfloat16) continue;
-    const Tensor tensor = to_float(model.load(info).view);
+    const Tensor tensor = to_float(original.load(info).view);
     graph.fields[info.field] = onnx::message_field(
         schema::graph::kInitializer, onnx::tensor_message(info.name, tensor.view(info.name)));
   }
@@ -68,7 +69,7 @@ void convert_to_float(Model& model) {
       if (to_bfloat16) {
         onnx::set_varint(*message.find(schema::attribute::kInt), kFloat);
       } else {
-        const Tensor tensor = to_float(model.load(model.tensor_info(attribute.tensor, "")).view);
+        const Tensor tensor = to_float(original.load(model.tensor_info(attribute.tensor, "")).view);
         *message.find(schema::attribute::kTensor) = onnx::message_field(
             schema::attribute::kTensor, onnx::tensor_message("", tensor.view("constant")));
       }
@@ -84,18 +85,11 @@ bool uses_bfloat16(const Model& model) {
 
 // A model just written names side files that are not at their place yet.
 void point_to_side_files(Model& model, const Model& original) {
-  for (const onnx::TensorInfo& info : model.graph().initializers) {
-    if (info.location.empty()) continue;
+  for (const std::string& location : onnx::external_locations(original.bytes(), original.what())) {
     const std::string file =
-        original.side_path(info.location).lexically_relative(original.folder()).string();
-    if (file == info.location || file.empty()) continue;
-    for (Field& field : onnx::open(model.graph_message().fields[info.field], model.what()).fields) {
-      if (field.number != schema::tensor::kExternalData) continue;
-      Message& entry = onnx::open(field, model.what());
-      if (entry.text_or(schema::entry::kKey, "") == "location") {
-        onnx::set_text(*entry.find(schema::entry::kValue), file);
-      }
-    }
+        original.side_path(location).lexically_relative(original.folder()).string();
+    if (file != location && !file.empty())
+      onnx::rename_location(model.message(), location, file, model.what());
   }
 }
 
@@ -106,11 +100,8 @@ OnnxProbe make_probe(const OnnxModel& file) {
   OnnxProbe probe;
   Model copy(original.bytes(), original.what(), original.folder());
   probe.as_float = uses_bfloat16(original);
-  if (probe.as_float) {
-    convert_to_float(copy);
-  } else {
-    point_to_side_files(copy, original);
-  }
+  if (probe.as_float) convert_to_float(copy, original);
+  point_to_side_files(copy, original);
   probe.features = file.onnx_head().features;
   probe.logits = file.onnx_head().logits;
   add_output(copy, probe.features);

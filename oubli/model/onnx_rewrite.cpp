@@ -9,6 +9,7 @@
 #include "oubli/model/name_text.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/builder.h"
+#include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli {
@@ -517,10 +518,8 @@ class Rewriter {
   // ---- external data ----
 
   void place_side_files() {
-    std::set<std::string> locations;
-    for (const onnx::TensorInfo& info : model_.graph().initializers) {
-      if (!info.location.empty()) locations.insert(info.location);
-    }
+    const std::vector<std::string> named = onnx::external_locations(model_.bytes(), model_.what());
+    const std::set<std::string> locations(named.begin(), named.end());
     std::error_code ignored;
     const auto folder_of = [](const std::filesystem::path& folder) {
       return folder.empty() ? std::filesystem::path(".") : folder;
@@ -535,32 +534,9 @@ class Rewriter {
                                 ? fmt::format("{}.data", output_.filename().string())
                                 : fmt::format("{}.{}", output_.filename().string(),
                                               std::filesystem::path(location).filename().string());
-        rename_location(location, side.new_location);
+        onnx::rename_location(model_.message(), location, side.new_location, model_.what());
       }
       result_.side_files.push_back(std::move(side));
-    }
-  }
-
-  void rename_location(const std::string& from, const std::string& to) {
-    for (const Node& node : model_.graph().nodes) {
-      for (const onnx::Attribute& attribute : node.attributes) {
-        if (attribute.tensor.empty()) continue;
-        if (model_.tensor_info(attribute.tensor, "").location == from) {
-          fail(ErrorCode::unfilterable,
-               "{}: {} has external data, which only initializers may have", model_.what(),
-               node.describe());
-        }
-      }
-    }
-    for (const onnx::TensorInfo& info : model_.graph().initializers) {
-      if (info.location != from || graph_.fields[info.field].removed) continue;
-      for (Field& field : onnx::open(graph_.fields[info.field], model_.what()).fields) {
-        if (field.number != schema::tensor::kExternalData || field.removed) continue;
-        Message& entry = onnx::open(field, model_.what());
-        if (entry.text_or(schema::entry::kKey, "") == "location") {
-          onnx::set_text(*entry.find(schema::entry::kValue), to);
-        }
-      }
     }
   }
 

@@ -343,7 +343,7 @@ std::filesystem::path Model::side_path(const std::string& location) const {
     return moved->second;
   }
   const std::filesystem::path relative(location);
-  const bool leaves = relative.is_absolute() ||
+  const bool leaves = relative.empty() || relative.is_absolute() ||
                       std::ranges::any_of(relative, [](const auto& part) { return part == ".."; });
   if (leaves) {
     fail(ErrorCode::bad_input, "{}: external data at '{}', wanted a path inside the model's folder",

@@ -27,8 +27,8 @@ inline constexpr std::uint32_t kInput = 1, kOutput = 2, kName = 3, kOpType = 4, 
 }
 namespace attribute {
 inline constexpr std::uint32_t kName = 1, kFloat = 2, kInt = 3, kString = 4, kTensor = 5,
-                               kGraph = 6, kFloats = 7, kInts = 8, kStrings = 9, kGraphs = 11,
-                               kType = 20;
+                               kGraph = 6, kFloats = 7, kInts = 8, kStrings = 9, kTensors = 10,
+                               kGraphs = 11, kType = 20, kSparseTensor = 22, kSparseTensors = 23;
 // AttributeProto.AttributeType
 inline constexpr std::uint64_t kTypeFloat = 1, kTypeInt = 2, kTypeString = 3, kTypeTensor = 4,
                                kTypeFloats = 6, kTypeInts = 7, kTypeStrings = 8;
@@ -38,6 +38,15 @@ inline constexpr std::uint32_t kDims = 1, kDataType = 2, kSegment = 3, kFloatDat
                                kInt32Data = 5, kStringData = 6, kInt64Data = 7, kName = 8,
                                kRawData = 9, kDoubleData = 10, kUint64Data = 11, kExternalData = 13,
                                kDataLocation = 14;
+}
+namespace sparse {  // SparseTensorProto
+inline constexpr std::uint32_t kValues = 1, kIndices = 2, kDims = 3;
+}
+namespace training {  // TrainingInfoProto
+inline constexpr std::uint32_t kInitialization = 1, kAlgorithm = 2;
+}
+namespace function {  // FunctionProto
+inline constexpr std::uint32_t kNode = 7, kAttributeProto = 11;
 }
 namespace value_info {
 inline constexpr std::uint32_t kName = 1, kType = 2;

@@ -201,6 +201,70 @@ class Onnx(unittest.TestCase):
                 self.assertNotIn(row, open(self.at(name), "rb").read(), name)
         onnx.checker.check_model(self.at("new.onnx"))
 
+    def with_a_branch(self, name, location):
+        """The gemm model, its weights in external data, and an If whose branches hold a zero there, too."""
+        model = onnx.load(self.model("gemm"))
+        zero = numpy_helper.from_array(np.zeros(models.D, np.float32), "zero")
+        zero.data_location = TensorProto.EXTERNAL
+        zero.ClearField("raw_data")
+        for key, value in (("location", location), ("offset", "0"), ("length", str(4 * models.D))):
+            entry = zero.external_data.add()
+            entry.key, entry.value = key, value
+        branch = helper.make_graph([helper.make_node("Identity", ["zero"], ["nought"])], "branch", [],
+                                   [helper.make_tensor_value_info("nought", TensorProto.FLOAT, [models.D])], [zero])
+        for node in model.graph.node:
+            for i, used in enumerate(node.input):
+                if used == "x":
+                    node.input[i] = "x_plus_nothing"
+        steps = [helper.make_node("If", ["yes"], ["nothing"], then_branch=branch, else_branch=branch), helper.make_node("Add", ["x", "nothing"], ["x_plus_nothing"])]
+        for i, step in enumerate(steps):
+            model.graph.node.insert(i, step)
+        model.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+        for tensor in model.graph.initializer:  # the weights beside the zeros, in the same file
+            if tensor.name != "W":
+                continue
+            data = tensor.raw_data or numpy_helper.to_array(tensor).tobytes()
+            with open(self.at("branch.weights"), "wb") as file:
+                file.write(b"\0" * 64 + data)
+            for field in ("raw_data", "float_data"):
+                tensor.ClearField(field)
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", "branch.weights"), ("offset", "64"), ("length", str(len(data)))):
+                entry = tensor.external_data.add()
+                entry.key, entry.value = key, value
+        with open(self.model(name), "wb") as file:
+            file.write(model.SerializeToString())
+
+    def test_external_data_of_branches_stays_in_the_folder(self):
+        outside = tempfile.mkdtemp(prefix="oubli-outside-")
+        self.addCleanup(shutil.rmtree, outside)
+        secret = os.path.join(outside, "secret")
+        with open(secret, "wb") as file:
+            file.write(b"\0" * 64)
+        os.symlink(secret, self.at("linked.weights"))
+        self.addCleanup(os.remove, self.at("linked.weights"))
+        for location in (secret, os.path.relpath(secret, self.folder), "linked.weights", ""):
+            self.with_a_branch("branch", location)
+            self.assertIn("external data at", self.forget("branch", "--class", 1, "--data", self.at("data.npz"), code=3))
+            self.assertEqual(oubli("inspect", self.model("branch"))[0], 3)
+
+    @needs_runtime
+    def test_external_data_of_branches_moves_along(self):
+        self.with_a_branch("branch", "branch.weights")
+        words = ["--class", 1, "--data", self.at("data.npz"), "--method", "naive"]
+        self.forget("branch", *words)
+        self.assertEqual(onnx.load(self.at("new.onnx"), load_external_data=False).graph.node[0].attribute[0].g.initializer[0].external_data[0].value, "new.onnx.data")
+        elsewhere = self.at("elsewhere")
+        os.makedirs(elsewhere, exist_ok=True)
+        code, _, stderr = oubli("forget", self.model("branch"), "-o", os.path.join(elsewhere, "new.onnx"), *words)
+        self.assertEqual(code, 0, stderr)
+        # What is there runs by itself.
+        for path in (self.at("new.onnx"), os.path.join(elsewhere, "new.onnx")):
+            kept = self.y != 1
+            np.savez(self.at("kept.npz"), x=self.x[kept], y=np.where(self.y > 1, self.y - 1, self.y)[kept])
+            code, stdout, stderr = oubli("means", path, "--data", self.at("kept.npz"), "-o", self.at("kept_means.npz"), "--force")
+            self.assertEqual(code, 0, stderr)
+
     @needs_runtime
     def test_folders_of_images(self):
         rng = np.random.default_rng(5)

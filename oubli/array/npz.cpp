@@ -43,7 +43,7 @@ LoadedTensor NpzFile::read(std::string_view name) const {
   (void)at(name);
   const ZipEntry* const entry = archive_.find(std::string(name) + std::string(kSuffix));
   std::vector<std::byte> unpacked;
-  const auto image = unpack(*entry, what(name), unpacked);
+  const auto image = unpack(*entry, what(name), unpacked, true);
   LoadedTensor loaded = parse_npy(image, what(name));
   loaded.file = shared_file();
   // A view of `unpacked` must keep it; moving a vector does not move its elements.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "oubli/base/byte_reader.h"
+#include "oubli/base/file_windows.h"
 
 namespace oubli {
 namespace {
@@ -164,8 +165,14 @@ ZipEntry read_entry(ByteReader& reader, Bytes archive, const Directory& director
   return entry;
 }
 
-void check_crc(Bytes content, const ZipEntry& entry, const std::string& what) {
-  const auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size());
+void check_crc(Bytes content, const ZipEntry& entry, const std::string& what, bool mapped) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  unsigned long crc = 0;
+  for (std::size_t at = 0; at < content.size(); at += kPiece) {
+    const Bytes piece = content.subspan(at, std::min(kPiece, content.size() - at));
+    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+    if (mapped && content.size() > kPiece) release_pages(piece);
+  }
   if (crc != entry.crc)
     fail(ErrorCode::bad_input, "{}: check sum {:08x}, wanted {:08x}: damaged", what, crc,
          entry.crc);
@@ -286,9 +293,9 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what,
-                                  std::vector<std::byte>& storage) {
+                                  std::vector<std::byte>& storage, bool mapped) {
   if (entry.method == 0) {
-    check_crc(entry.packed, entry, what);
+    check_crc(entry.packed, entry, what, mapped);
     return entry.packed;
   }
   constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{64} << 20;
@@ -305,7 +312,7 @@ std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what
     fail(ErrorCode::bad_input, "{}: does not unpack to the {} bytes promised: damaged", what,
          entry.size);
   storage.resize(entry.size);
-  check_crc(storage, entry, what);
+  check_crc(storage, entry, what, false);
   return storage;
 }
 

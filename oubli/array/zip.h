@@ -40,9 +40,11 @@ class ZipArchive {
 
 // The entry's content: a view of the archive if stored, else unpacked into `storage`. The check sum
 // is verified. An entry that would unpack to more than 64 MiB + 16 times its packed size is
-// refused, so that a small file cannot ask for a large memory.
+// refused, so that a small file cannot ask for a large memory. `mapped`: the archive is a mapped
+// file, of which only what was just read counts as memory in use.
 [[nodiscard]] std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what,
-                                                std::vector<std::byte>& storage);
+                                                std::vector<std::byte>& storage,
+                                                bool mapped = false);
 // At most `limit` bytes of its beginning, unverified.
 [[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                                       const std::string& what);

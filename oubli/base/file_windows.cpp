@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "oubli/base/error.h"
 
 namespace oubli {
 namespace {
-
-constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
 // An open descriptor, and one window mapped from it.
 struct Descriptor {
@@ -66,6 +65,14 @@ void wait_for_disk(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.number < 0 || ::fsync(file.number) != 0)
     fail(ErrorCode::io, "{}: cannot write to disk: {}", path.string(), std::strerror(errno));
+}
+
+void release_pages(std::span<const std::byte> mapped) {
+  // Of a mapping that is only read, this drops nothing but page tables.
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(mapped.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(mapped.data()) + mapped.size();
+  if (!mapped.empty()) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace oubli

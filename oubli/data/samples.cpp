@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <map>
 #include <utility>
 
 #include "oubli/array/array_file.h"
+#include "oubli/base/file_windows.h"
 #include "oubli/data/load.h"
 
 namespace oubli {
@@ -118,6 +120,10 @@ class ArraySource final : public SampleSource {
     Sample sample;
     sample.what = fmt::format("{}:x row {}", name(), index);
     const std::size_t size = x_.view.bytes.size() / labels_.size();
+    if (read_since_.fetch_add(size) > kReadAtOnce) {
+      read_since_ = 0;
+      if (x_.file) release_pages(x_.file->bytes());
+    }
     const std::span<const std::byte> bytes = x_.view.bytes.subspan(index * size, size);
     const std::vector<std::size_t> shape(x_.view.shape.begin() + 1, x_.view.shape.end());
     if (layout_ == Layout::numbers) {
@@ -143,6 +149,9 @@ class ArraySource final : public SampleSource {
   std::unique_ptr<ArrayFile> file_;
   LoadedTensor x_;
   Layout layout_ = Layout::numbers;
+  // Rows of a mapped array stay in memory no longer than it takes to read so many bytes.
+  static constexpr std::size_t kReadAtOnce = std::size_t{4} << 20;
+  mutable std::atomic<std::size_t> read_since_{0};
 };
 
 }  // namespace

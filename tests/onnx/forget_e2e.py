@@ -296,6 +296,43 @@ class Onnx(unittest.TestCase):
             self.assertEqual(run["accuracy_before"], 1.0)
             self.assertEqual(run["inputs"], "4 x 4 colour, pixels x 0.00392157, NCHW")
 
+    def peak_memory(self, *words):
+        """Peak resident bytes of one run, as the kernel counted them. A small process starts it: a child
+        begins with the peak of its parent, and this one holds images."""
+        code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = subprocess.run(["/usr/bin/python3", "-c", code, OUBLI, *map(str, words)], check=True, capture_output=True, text=True)
+        return int(done.stdout) * 1024
+
+    @needs_runtime
+    def test_memory_does_not_grow_with_the_number_of_images(self):
+        """300 and 2400 images of 96 x 96: the pixels that the second run reads in excess, 58 MB, or 232 MB as floats, do not
+        stay in memory. 16 MB of growth are allowed: what is read of a mapped array before its pages are given back."""
+        rng = np.random.default_rng(11)
+        few, many, side = 300, 2400, 96
+        noise = 0.3 * rng.standard_normal((3, 12))
+        w, b = (np.eye(3).repeat(4, axis=1) + noise - noise.mean(axis=1, keepdims=True)).astype(np.float32), np.zeros(3, np.float32)
+        node = helper.make_node
+        steps = [node("AveragePool", ["x"], ["q"], kernel_shape=[side // 2] * 2, strides=[side // 2] * 2), node("Flatten", ["q"], ["f"]),
+                 node("Gemm", ["f", "W", "b"], ["y"], transB=1)]
+        graph = helper.make_graph(steps, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, side, side])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])], [numpy_helper.from_array(a, n) for n, a in (("W", w), ("b", b))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), self.at("large.onnx"))
+        images = pictures.solid_blocks(rng, many, side)
+        y = (images[:, ::side // 2, ::side // 2].transpose(0, 3, 1, 2).reshape(-1, 12) / 255.0 @ w.T.astype(np.float64)).argmax(1)
+        for count in (few, many):
+            np.savez(self.at("many_%d.npz" % count), x=images[:count], y=y[:count])
+            for i in range(count):
+                folder = os.path.join(self.at("many_%d" % count), "abc"[y[i]])
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, "%05d.ppm" % i), "wb") as file:
+                    file.write(b"P6\n%d %d\n255\n" % (side, side) + images[i].tobytes())
+        for suffix in ("", ".npz"):
+            peaks = [self.peak_memory("forget", self.model("large"), "--class", 1, "--method", "naive", "--ignore-accuracy", "--data", self.at("many_%d%s" % (count, suffix)),
+                                      "-o", self.at("new.onnx"), "--force") for count in (few, many)]
+            print("peak memory, %d and %d images of %d x %d (%s): %.1f and %.1f MB" % (few, many, side, side, suffix or "folder", peaks[0] / 1e6, peaks[1] / 1e6))
+            self.assertLess(peaks[1] - peaks[0], 16e6, suffix)
+
     @needs_runtime
     def test_image_formats_layouts_and_input_types(self):
         """PNG, BMP and JPEG folders into models that take float, half, byte and integer inputs, NCHW and NHWC.

@@ -266,6 +266,14 @@ class Onnx(unittest.TestCase):
             self.assertEqual(code, 0, stderr)
 
     @needs_runtime
+    def test_a_new_model_that_computes_something_else_does_not_appear(self):
+        """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits
+        overflow. The new weights are what they should be; only running the new file shows it."""
+        np.save(self.at("huge.npy"), np.full((1, models.K - 1), 3.39e38))
+        text = self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), "--method", "custom", "--target", self.at("huge.npy"), code=5)
+        self.assertIn("the new model does not compute what its new layer says", text)
+
+    @needs_runtime
     def test_folders_of_images(self):
         rng = np.random.default_rng(5)
         images = rng.integers(0, 256, (900, 4, 4, 3), dtype=np.uint8)

@@ -3,7 +3,9 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstring>
 #include <new>
+#include <optional>
 
 #include "oubli/base/error.h"
 #include "oubli/base/file_windows.h"
@@ -20,6 +22,10 @@ Sha256::Sha256() : state_(std::make_unique<State>()) {
   if (state_->context == nullptr) throw std::bad_alloc();
   if (EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1)
     throw Error(ErrorCode::bug, "OpenSSL has no SHA-256");
+}
+
+Sha256::Sha256(const Sha256& other) : Sha256() {
+  if (EVP_MD_CTX_copy_ex(state_->context, other.state_->context) != 1) throw std::bad_alloc();
 }
 
 Sha256::~Sha256() = default;
@@ -40,6 +46,41 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
   Sha256 digest;
   digest.update(bytes);
   return digest.hex();
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes, DigestTrail& trail) {
+  Sha256 digest;
+  for (; bytes.size() >= kWindowBytes; bytes = bytes.subspan(kWindowBytes)) {
+    digest.update(bytes.first(kWindowBytes));
+    trail.states.push_back(digest);
+  }
+  digest.update(bytes);
+  return digest.hex();
+}
+
+std::string sha256_file(const std::filesystem::path& path, std::span<const std::byte> known,
+                        const DigestTrail& trail) {
+  std::size_t alike = 0;  // windows
+  std::optional<Sha256> digest;
+  const auto start = [&] {
+    if (alike == 0)
+      digest.emplace();
+    else
+      digest.emplace(trail.states[alike - 1]);
+  };
+  for_each_window(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
+    if (!digest && alike < trail.states.size() && bytes.size() == kWindowBytes &&
+        std::memcmp(bytes.data(), known.data() + alike * kWindowBytes, kWindowBytes) == 0) {
+      release_pages(known.subspan(alike * kWindowBytes, kWindowBytes));
+      ++alike;
+      return true;
+    }
+    if (!digest) start();
+    digest->update(bytes);
+    return true;
+  });
+  if (!digest) start();
+  return digest->hex();
 }
 
 std::string sha256_file(const std::filesystem::path& path) {

@@ -61,7 +61,8 @@ void run(const ForgetOptions& options) {
   if (options.dry_run) {
     look_for_leaks(loaded.inputs, request, plan);
     if (options.json) {
-      nlohmann::ordered_json json{{"dry_run", true}, {"head", head_json(*loaded.model)}};
+      nlohmann::ordered_json json{{"dry_run", true},
+                                  {"head", head_json(*loaded.model, plan.digests.head)}};
       json.update(plan_json(loaded.inputs, request, plan));
       fmt::print("{}\n", json.dump(1));
     } else {

@@ -16,7 +16,8 @@ struct InspectOptions : RequestOptions {
 
 void run(const InspectOptions& options) {
   const LoadedModel loaded = load(options);
-  nlohmann::ordered_json json{{"head", head_json(*loaded.model)}};
+  nlohmann::ordered_json json{
+      {"head", head_json(*loaded.model, head_digest(loaded.model->head()))}};
   if (!loaded.class_names.empty()) json["class_names"] = loaded.class_names;
   json["findings"] = nlohmann::ordered_json::array();
   for (const Finding& finding : loaded.model->findings())

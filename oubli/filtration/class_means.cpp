@@ -1,5 +1,6 @@
 #include "oubli/filtration/class_means.h"
 
+#include <array>
 #include <cmath>
 
 #include "oubli/array/tensor.h"
@@ -20,13 +21,18 @@ void ClassMeans::add_rows(MatrixView<const T> rows, std::span<const std::uint32_
     const std::span<const T> x = rows.row(i);
     const std::span<double> mean = means_.row(j);
     const auto n = static_cast<double>(++counts_[j]);
-    double scatter = 0;
-    for (std::size_t d = 0; d < x.size(); ++d) {
+    constexpr std::size_t kLanes = 16;  // sums of their own, for vector code
+    std::array<double, kLanes> scatter{};
+    const auto update = [&](std::size_t d, std::size_t lane) {
       const double before = static_cast<double>(x[d]) - mean[d];
       mean[d] += before / n;
-      scatter += before * (static_cast<double>(x[d]) - mean[d]);
-    }
-    scatter_[j] += scatter;
+      scatter[lane] += before * (static_cast<double>(x[d]) - mean[d]);
+    };
+    std::size_t d = 0;
+    for (; d + kLanes <= x.size(); d += kLanes)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) update(d + lane, lane);
+    for (; d < x.size(); ++d) update(d, 0);
+    for (const double part : scatter) scatter_[j] += part;
   }
 }
 

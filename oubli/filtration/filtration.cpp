@@ -19,16 +19,6 @@ std::vector<double> rows_mean(const TensorView& matrix, std::span<const std::siz
   return mean;
 }
 
-Matrix<double> pick_rows(const TensorView& matrix, std::span<const std::size_t> rows) {
-  Matrix<double> picked(rows.size(), matrix.shape[1]);
-  for_each_row_block(matrix, [&](std::size_t first, MatrixView<const double> block) {
-    for (std::size_t n = 0; n < rows.size(); ++n)
-      if (rows[n] >= first && rows[n] < first + block.rows())
-        std::ranges::copy(block.row(rows[n] - first), picked.row(n).begin());
-  });
-  return picked;
-}
-
 double mean_over(std::span<const double> values, std::span<const std::size_t> chosen) {
   double sum = 0;
   for (const std::size_t i : chosen) sum += values[i];

@@ -524,7 +524,7 @@ TEST(Filtration, GainIsMeasuredOnTheSample) {
   const Example e = make_example(5, 12, true);
   const ClassMeans means = e.means();
   Calibration calibration = feature_calibration(means);
-  calibration.sample = e.x.view();
+  calibration.sample = tensor_view(MatrixView<const float>(e.x), "x");
   calibration.sample_labels = e.labels;
   for (const Solver solver : {Solver::paper, Solver::affine, Solver::logit_affine, Solver::ridge}) {
     const auto p = plan(e.head(), calibration, Classes{2}, {}, solver);

@@ -14,15 +14,17 @@ namespace {
 // X of(S)^T and Y of(S) for a stored matrix S, read once from top to bottom; `of` acts on entries.
 template <typename Of>
 Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S, Of of) {
-  // Some milliseconds, and more than starting a thread takes. The blocks are the same, so the
-  // result is.
+  // Some milliseconds, and more than starting a thread takes. The blocks do not depend on the
+  // workers, so the result does not. All of X is packed for each block: large ones pay.
   const bool large = static_cast<double>(X.rows()) * static_cast<double>(S.count()) > 1e8;
-  const unsigned workers = large ? available_cores() : 1;
   Matrix<double> product(X.rows(), S.shape[0]);
-  for_each_row_block(S, workers, [&](std::size_t first, MatrixView<const double> block) {
-    eigen(product.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
-        eigen(X) * of(eigen(block)).transpose();
-  });
+  for_each_row_block(
+      S, large ? available_cores() : 1,
+      [&](std::size_t first, MatrixView<const double> block) {
+        eigen(product.view()).middleCols(eigen_index(first), eigen_index(block.rows())).noalias() =
+            eigen(X) * of(eigen(block)).transpose();
+      },
+      large ? 2 * kRowBlockElements : kRowBlockElements);
   return product;
 }
 
@@ -91,8 +93,7 @@ Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> feat
 Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, unsigned workers) {
   OUBLI_ASSERT(features.cols() == head.features());
   using FloatMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  std::vector<float> stored(head.weights.count());
-  decode(head.weights.dtype, head.weights.bytes, std::span(stored));
+  const Matrix<float> stored = to_float_matrix(head.weights);
   const Eigen::Map<const FloatMatrix> W(stored.data(), eigen_index(head.weights.shape[0]),
                                         eigen_index(head.weights.shape[1]));
   const std::vector<double> bias = bias_of(head);
@@ -100,7 +101,7 @@ Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, 
       Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size())).cast<float>();
   const auto scale = static_cast<float>(head.weight_scale);
   Matrix<float> logits(features.rows(), head.classes());
-  constexpr std::size_t kBlock = 512;
+  constexpr std::size_t kBlock = 256;
   run_tasks((features.rows() + kBlock - 1) / kBlock, workers, [&](std::size_t block, unsigned) {
     const std::size_t first = block * kBlock;
     const std::size_t rows = std::min(kBlock, features.rows() - first);

@@ -25,12 +25,7 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
                                  const HeadFilter& filter, const TensorView& feature_means,
                                  std::size_t limit) {
   const std::vector<std::size_t> chosen = classes_to_check(filter, limit);
-  Matrix<double> m(chosen.size(), old_head.features());
-  std::size_t next = 0;
-  for_each_row_block(feature_means, [&](std::size_t first, MatrixView<const double> block) {
-    for (; next < chosen.size() && chosen[next] < first + block.rows(); ++next)
-      std::ranges::copy(block.row(chosen[next] - first), m.row(next).begin());
-  });
+  const Matrix<double> m = pick_rows(feature_means, chosen);
   const Matrix<double> before = logits_of(old_head, m);
   const Matrix<double> after = logits_of(new_head, m);
   const Matrix<double> magnitude = magnitudes_of(new_head, m);

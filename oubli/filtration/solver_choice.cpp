@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oubli/array/row_blocks.h"
+#include "oubli/base/workers.h"
 #include "oubli/filtration/eigen.h"
 
 namespace oubli {
@@ -43,7 +44,7 @@ struct Attempt {
 void add_gain(Attempt& attempt, const HeadView* head, const Calibration& calibration) {
   const Matrix<double> u =
       attempt.space == calibration.space ? attempt.g.u : combine_rows(*head, attempt.g.u);
-  attempt.gain_measured = calibration.sample.rows() > 0;
+  attempt.gain_measured = !calibration.sample_labels.empty();
   attempt.gain.assign(u.rows(), std::nan(""));
   if (attempt.gain_measured) {
     Matrix<double> of_means(u.rows(), calibration.means.shape[0]);  // u_c . m_j
@@ -51,16 +52,28 @@ void add_gain(Attempt& attempt, const HeadView* head, const Calibration& calibra
       eigen(of_means.view()).middleCols(eigen_index(first), eigen_index(block.rows())) =
           eigen(u.view()) * eigen(block).transpose();
     });
+    const std::size_t step = calibration.sample_step;
+    const std::size_t rows = (calibration.sample_labels.size() + step - 1) / step;
+    constexpr std::size_t kBlock = 256;
+    const std::size_t blocks = (rows + kBlock - 1) / kBlock;
+    Matrix<double> sums(blocks, u.rows());  // added up in the order of blocks
+    run_tasks(blocks, available_cores(), [&](std::size_t block, unsigned) {
+      std::vector<float> buffer;
+      for (std::size_t n = block * kBlock; n < std::min(rows, (block + 1) * kBlock); ++n) {
+        const auto x = float_row(calibration.sample, n * step, buffer);
+        require_finite(MatrixView<const float>(x.data(), 1, x.size()), calibration.sample.what,
+                       n * step);
+        for (std::size_t c = 0; c < u.rows(); ++c) {
+          const double deviation =
+              dot(u.row(c), x) - of_means(c, calibration.sample_labels[n * step]);
+          sums(block, c) += deviation * deviation;
+        }
+      }
+    });
     for (std::size_t c = 0; c < u.rows(); ++c) {
       double sum = 0;
-      for (std::size_t n = 0; n < calibration.sample.rows(); ++n) {
-        const Eigen::Map<const Eigen::RowVectorXf> x(calibration.sample.row(n).data(),
-                                                     eigen_index(u.cols()));
-        const double deviation = eigen(u.view()).row(eigen_index(c)).dot(x.cast<double>()) -
-                                 of_means(c, calibration.sample_labels[n]);
-        sum += deviation * deviation;
-      }
-      attempt.gain[c] = std::sqrt(sum / static_cast<double>(calibration.sample.rows()));
+      for (std::size_t block = 0; block < blocks; ++block) sum += sums(block, c);
+      attempt.gain[c] = std::sqrt(sum / static_cast<double>(rows));
     }
   } else if (std::isfinite(calibration.within_variance)) {
     for (std::size_t c = 0; c < u.rows(); ++c)
@@ -100,7 +113,9 @@ struct Problem {
       if (calibration->space == Space::logits) {
         logit_means = calibration->means;
       } else {
-        computed = logits_of(*head, to_matrix(calibration->means));
+        const auto stored = as_double_matrix(calibration->means);
+        computed =
+            stored ? logits_of(*head, *stored) : logits_of(*head, to_matrix(calibration->means));
         logit_means = tensor_view(MatrixView<const double>(computed), "mean logits");
       }
     }

@@ -28,10 +28,11 @@ struct Calibration {
   Space space = Space::features;
   TensorView means;  // classes x (classes or features), any float type
   double within_variance = std::numeric_limits<double>::quiet_NaN();  // ClassMeans::within_variance
-  // Some of the data (of `space`), if at hand: the gain is measured on it, else estimated as |u|
-  // sigma.
-  MatrixView<const float> sample{};
+  // Data (of `space`), if at hand, with its labels: the gain is measured on every so many of its
+  // rows, else estimated as |u| sigma.
+  TensorView sample{};
   std::span<const std::uint32_t> sample_labels{};
+  std::size_t sample_step = 1;
 };
 
 // What the solver did, for people and receipts.

@@ -10,30 +10,29 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/random.h"
+#include "oubli/base/workers.h"
 
 namespace oubli {
 namespace {
 
 // The file of "FILE.npz:NAME".
 FileDigest file_of_array(std::string role, const LoadedTensor& tensor) {
-  return file_named(std::move(role), tensor.file->path());
+  FileDigest file = file_named(std::move(role), tensor.file->path());
+  file.content = tensor.file->bytes();
+  return file;
 }
 
 }  // namespace
 
 FileDigest file_named(std::string role, const std::filesystem::path& path) {
-  return {std::move(role), path.filename().string(), "", std::filesystem::file_size(path), path};
+  return {
+      std::move(role), path.filename().string(), "", std::filesystem::file_size(path), path, {}};
 }
 
 FileDigest digest_of(std::string role, const std::filesystem::path& path) {
   FileDigest file = file_named(std::move(role), path);
   file.sha256 = sha256_file(path);
   return file;
-}
-
-void read_digests(std::span<FileDigest> files) {
-  for (FileDigest& file : files)
-    if (file.sha256.empty() && !file.path.empty()) file.sha256 = sha256_file(file.path);
 }
 
 CalibrationData load_calibration(Space space, const std::string& values, const std::string& labels,
@@ -92,20 +91,41 @@ std::vector<std::size_t> choose_samples(std::span<const std::uint32_t> labels, s
 ClassMeans gather_means(const CalibrationData& data, std::size_t classes,
                         std::span<const std::size_t> chosen, bool every_class,
                         std::span<const std::string> class_names) {
-  ClassMeans means(classes, data.values.shape[1]);
-  std::size_t next = 0;
-  for_each_row_block(data.values, [&](std::size_t first, MatrixView<const double> block) {
-    // Runs of neighbouring samples are added at once.
-    while (next < chosen.size() && chosen[next] < first + block.rows()) {
-      std::size_t end = next + 1;
-      while (end < chosen.size() && chosen[end] == chosen[end - 1] + 1 &&
-             chosen[end] < first + block.rows())
-        ++end;
-      means.add(block.middle_rows(chosen[next] - first, end - next),
-                std::span(data.labels).subspan(chosen[next], end - next));
-      next = end;
-    }
-  });
+  const std::size_t width = data.values.shape[1], row_bytes = width * size_of(data.values.dtype);
+  const auto floats = as_float_matrix(data.values);
+  ClassMeans means(classes, width);
+  // A task has some of the classes, and adds their samples in the order in which they are stored:
+  // the result is that of one thread.
+  const std::size_t tasks = std::min<std::size_t>(classes, 64);
+  const auto task_of = [&](std::size_t sample) { return data.labels[sample] * tasks / classes; };
+  std::vector<std::vector<std::size_t>> samples_of(tasks);
+  for (std::size_t i = 0; i < data.samples(); ++i) samples_of[task_of(i)].push_back(i);
+  std::vector<bool> is_chosen(data.samples());
+  for (const std::size_t sample : chosen) is_chosen[sample] = true;
+  try {
+    run_tasks(tasks, available_cores(), [&](std::size_t task, unsigned) {
+      Matrix<double> decoded(1, floats ? 0 : width);
+      const auto take = [&](std::size_t i, auto row) {
+        if (is_chosen[i])
+          means.add(row, std::span(data.labels).subspan(i, 1));
+        else
+          require_finite(row, data.values.what, i);
+      };
+      for (const std::size_t i : samples_of[task]) {
+        if (floats) {
+          take(i, floats->middle_rows(i, 1));
+        } else {
+          decode(data.values.dtype, data.values.bytes.subspan(i * row_bytes, row_bytes),
+                 decoded.flat());
+          take(i, MatrixView<const double>(decoded));
+        }
+      }
+    });
+  } catch (const Error&) {
+    // In the words of a reader from top to bottom.
+    for_each_row_block(data.values, [](std::size_t, MatrixView<const double>) {});
+    throw;
+  }
   if (every_class) {
     std::vector<std::string> missing;
     for (std::size_t j = 0; j < classes; ++j)

@@ -23,12 +23,12 @@ struct FileDigest {
   std::string sha256;  // empty: not read yet
   std::uint64_t bytes = 0;
   std::filesystem::path path = {};  // where to read it
+  // What it holds, if it is mapped and will be read in any case.
+  std::span<const std::byte> content = {};
 };
-// The file's name and size; it is read later, by read_digests().
+// The file's name and size; it is read later.
 [[nodiscard]] FileDigest file_named(std::string role, const std::filesystem::path& path);
 [[nodiscard]] FileDigest digest_of(std::string role, const std::filesystem::path& path);
-// Fills in what is empty.
-void read_digests(std::span<FileDigest> files);
 
 // Logits or features of samples with known labels. The class means are estimated from it and the
 // leak check is made on it.

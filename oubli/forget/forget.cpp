@@ -1,11 +1,14 @@
 #include "oubli/forget/forget.h"
 
 #include <fmt/ranges.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "oubli/base/beside.h"
+#include "oubli/base/digest.h"
 #include "oubli/base/file_windows.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
@@ -36,13 +39,6 @@ void check_means_fit(const StoredMeans& means, const HeadView& head,
   warnings.push_back(fmt::format(
       "{}: gathered for another head than the model's; right only if its features are the same",
       means.means.what));
-}
-
-std::vector<std::size_t> every_nth(std::size_t count, std::size_t most) {
-  const std::size_t step = std::max<std::size_t>(1, (count + most - 1) / most);
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < count; i += step) chosen.push_back(i);
-  return chosen;
 }
 
 // A file that an interrupted run may have left: fine if it is what we would write, else somebody's.
@@ -97,7 +93,7 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     plan.means = store_means(
         inputs.data->space,
         gather_means(*inputs.data, head.classes(), chosen, needs_means, request.class_names),
-        request.class_names, head_digest(head));
+        request.class_names, "");
     if (request.samples.per_class)
       for (std::size_t j = 0; j < head.classes(); ++j)
         if (plan.means->counts[j] < *request.samples.per_class) {
@@ -112,19 +108,15 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
   Target target{.method = request.method, .seed = request.seed, .model = 0, .custom = {}};
   if (request.custom_target) target.custom = request.custom_target->view();
   std::optional<Calibration> calibration;
-  Matrix<float> sample;
-  std::vector<std::uint32_t> sample_labels;
   if (needs_means && plan.means) {
     calibration = Calibration{.space = plan.means->space,
                               .means = plan.means->means,
                               .within_variance = plan.means->within_variance()};
     if (inputs.data && inputs.data->space == plan.means->space) {
-      const auto rows = every_nth(inputs.data->samples(), kGainSamples);
-      sample = pick_samples(inputs.data->values, rows);
-      require_finite(MatrixView<const float>(sample), inputs.data->values.what);
-      for (const std::size_t row : rows) sample_labels.push_back(inputs.data->labels[row]);
-      calibration->sample = sample.view();
-      calibration->sample_labels = sample_labels;
+      calibration->sample = inputs.data->values;
+      calibration->sample_labels = inputs.data->labels;
+      calibration->sample_step =
+          std::max<std::size_t>(1, (inputs.data->samples() + kGainSamples - 1) / kGainSamples);
     }
   }
   plan.filtration = oubli::plan(head, calibration, request.forget, target, request.solver);
@@ -155,27 +147,44 @@ HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
 }
 
 InputDigests digests_of(const ForgetInputs& inputs) {
-  InputDigests digests{inputs.model_files, inputs.means_files, {}};
+  InputDigests digests{inputs.model_files, inputs.means_files, {}, {}};
   if (digests.model.empty())
     for (const auto& path : inputs.model->files())
       digests.model.push_back(file_named("model", path));
+  const std::span<const std::byte> model_bytes = inputs.model->bytes();
   if (inputs.data) digests.data = inputs.data->files;
+  std::vector<FileDigest*> unread;
   for (std::vector<FileDigest>* const files : {&digests.model, &digests.means, &digests.data})
-    read_digests(*files);
+    for (FileDigest& file : *files)
+      if (file.sha256.empty() && !file.path.empty()) unread.push_back(&file);
+  // A core is left to the caller's other work.
+  run_tasks(unread.size() + 1, available_cores() - 1, [&](std::size_t task, unsigned) {
+    if (task == unread.size()) {
+      digests.head = head_digest(inputs.model->head());
+      return;
+    }
+    FileDigest& file = *unread[task];
+    if (!model_bytes.empty() && file.path == inputs.model->path()) {
+      file.sha256 = sha256_hex(model_bytes, digests.model_trail);
+      release_pages(model_bytes);  // until it is copied
+    } else {
+      file.sha256 = file.content.empty() ? sha256_file(file.path) : sha256_hex(file.content);
+    }
+  });
   return digests;
 }
 
 ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request) {
   ForgetPlan plan;
   // The files are read for their digests while the filter is solved for.
-  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
-    if (task == 0)
-      work_out(inputs, request, plan);
-    else
-      plan.digests = digests_of(inputs);
-  });
+  run_beside([&] { work_out(inputs, request, plan); }, [&] { plan.digests = digests_of(inputs); });
+  if (plan.means && !inputs.means) plan.means->head_sha256 = plan.digests.head;
+#ifdef __GLIBC__
+  ::malloc_trim(0);  // what the solvers used must not add to what writing takes
+#endif
   return plan;
 }
+
 void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
   if (!inputs.data || plan.leaks) return;
   const HeadView& head = inputs.model->head();
@@ -202,12 +211,6 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
            outputs.model.string());
   prepare_output(outputs.model, outputs.replace);
   StagedModel staged;
-  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
-    if (task == 0)
-      staged = inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
-    else
-      look_for_leaks(inputs, request, plan);
-  });
   // All of it is on disk under temporary names before the first of it appears.
   std::vector<std::pair<std::filesystem::path, std::unique_ptr<AtomicFile>>> beside;
   const auto add = [&](const std::filesystem::path& path) -> AtomicFile& {
@@ -219,32 +222,45 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
     result.name = file.path().filename().string();
     return result;
   };
-  const std::string new_head_sha256 = head_digest(staged.written->head());
-  std::vector<FileDigest> written(staged.files.size());
+  std::vector<FileDigest> written, means_written;
   // The written files are searched and read for their digests while they go to the disk, which
   // takes a thread but no core.
-  run_tasks(3, available_cores() + 1, [&](std::size_t task, unsigned) {
-    if (task == 2) {
+  const auto check_what_is_written = [&](std::size_t task, unsigned) {
+    if (task == 0) {
       for (const auto& path : staged.written->files()) wait_for_disk(path);
-    } else if (task == 0) {
+    } else if (task == 1) {
+      for (const auto& file : staged.files) {
+        FileDigest its = file_named("model", file->temporary_path());
+        its.name = file->path().filename().string();
+        its.sha256 = sha256_file(its.path, inputs.model->bytes(), plan.digests.model_trail);
+        written.push_back(std::move(its));
+      }
+    } else if (task == 2) {
       check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
-      if (plan.means && (plan.means->space == Space::features || plan.filtration.on_logits))
-        write_means(add(means_path(outputs.model)),
-                    shrink_means(*plan.means, plan.filtration, new_head_sha256));
     } else {
-      for (std::size_t i = 0; i < written.size(); ++i)
-        written[i] = digest("model", *staged.files[i]);
+      plan.new_head_sha256 = head_digest(staged.written->head());
+      if (!plan.means || (plan.means->space == Space::logits && !plan.filtration.on_logits)) return;
+      AtomicFile& file = add(means_path(outputs.model));
+      write_means(file, shrink_means(*plan.means, plan.filtration, plan.new_head_sha256));
+      means_written.push_back(digest("means", file));
+      wait_for_disk(file.temporary_path());
     }
+  };
+  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
+    if (task == 1) return look_for_leaks(inputs, request, plan);
+    staged = inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
+    release_pages(inputs.model->bytes());
+    run_tasks(4, available_cores() + 1, check_what_is_written);
   });
+  std::ranges::move(means_written, std::back_inserter(written));
   if (inputs.run != nullptr)
     plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
   look_for_names(inputs, request, staged);
   if (outputs.class_names && !request.class_names.empty()) {
     AtomicFile& names = add(*outputs.class_names);
     for (const std::size_t j : plan.retained) names.write(request.class_names[j] + "\n");
+    written.push_back(digest("class names", names));
   }
-  for (const auto& [path, file] : beside)
-    written.push_back(digest(path == means_path(outputs.model) ? "means" : "class names", *file));
   std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
   add(receipt_path(outputs.model)).write(receipt);
 

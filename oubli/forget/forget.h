@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/base/digest.h"
 #include "oubli/filtration/filtration.h"
 #include "oubli/forget/calibration.h"
 #include "oubli/forget/leak_check.h"
@@ -44,6 +45,8 @@ struct ForgetInputs {
 // The digests of everything a request is answered from.
 struct InputDigests {
   std::vector<FileDigest> model, means, data;
+  std::string head;              // head_digest()
+  DigestTrail model_trail = {};  // of the model's bytes(), if it has them
 };
 [[nodiscard]] InputDigests digests_of(const ForgetInputs& inputs);
 
@@ -58,6 +61,7 @@ struct ForgetPlan {
   std::optional<RunCheck> run_check;  // if the new model was run
   std::vector<std::string> warnings;
   InputDigests digests;
+  std::string new_head_sha256;  // head_digest() of the written head, once there is one
 
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
 };

@@ -1,10 +1,10 @@
 #include "oubli/forget/leak_check.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "oubli/array/row_blocks.h"
 #include "oubli/audit/leak.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
@@ -89,10 +89,7 @@ struct MeanLogit {
   double bias = 0;
 
   [[nodiscard]] float of(std::span<const float> values) const {
-    const auto size = static_cast<Eigen::Index>(values.size());
-    const Eigen::Map<const Eigen::VectorXf> x(values.data(), size);
-    const Eigen::Map<const Eigen::VectorXd> w(row.data(), size);
-    return static_cast<float>(w.dot(x.cast<double>()) + bias);
+    return static_cast<float>(dot(row.row(0), values) + bias);
   }
 };
 
@@ -134,16 +131,16 @@ BothLogits mean_logits_after(const HeadView& old_head, const HeadView& new_head,
       on_logits ? mean_logit(*plan.on_logits) : mean_logit(new_head, new_classes);
   BothLogits means{Matrix<float>(rows.size(), 1), Matrix<float>(rows.size(), 1)};
   constexpr std::size_t kBlock = 256;
-  run_tasks(
-      (rows.size() + kBlock - 1) / kBlock, available_cores(), [&](std::size_t block, unsigned) {
-        const std::size_t first = block * kBlock;
-        const Matrix<float> values =
-            pick_samples(data.values, rows.subspan(first, std::min(kBlock, rows.size() - first)));
-        for (std::size_t i = 0; i < values.rows(); ++i) {
-          means.naive(first + i, 0) = naive.of(values.row(i));
-          means.chosen(first + i, 0) = chosen.of(values.row(i));
-        }
-      });
+  run_tasks((rows.size() + kBlock - 1) / kBlock, available_cores(),
+            [&](std::size_t block, unsigned) {
+              const std::size_t first = block * kBlock;
+              std::vector<float> buffer;
+              for (std::size_t i = first; i < std::min(first + kBlock, rows.size()); ++i) {
+                const auto values = float_row(data.values, rows[i], buffer);
+                means.naive(i, 0) = naive.of(values);
+                means.chosen(i, 0) = chosen.of(values);
+              }
+            });
   return means;
 }
 

@@ -160,7 +160,7 @@ const std::vector<std::string>& limits_of_the_method() {
   return limits;
 }
 
-Json head_json(const ModelFile& model) {
+Json head_json(const ModelFile& model, const std::string& sha256) {
   const HeadView& head = model.head();
   return {{"name", model.head_name()},
           {"format", model.format()},
@@ -169,7 +169,7 @@ Json head_json(const ModelFile& model) {
           {"features", head.features()},
           {"layout", head.transposed ? "features x classes" : "classes x features"},
           {"bias", head.bias.has_value()},
-          {"sha256", head_digest(head)}};
+          {"sha256", sha256}};
 }
 
 Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const ForgetPlan& plan) {
@@ -204,8 +204,9 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
                {"program",
                 {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
   receipt["input"] = {{"files", files_json(plan.digests.model)},
-                      {"head", head_json(*inputs.model)}};
-  receipt["output"] = {{"files", files_json(written)}, {"head", head_json(*staged.written)}};
+                      {"head", head_json(*inputs.model, plan.digests.head)}};
+  receipt["output"] = {{"files", files_json(written)},
+                       {"head", head_json(*staged.written, plan.new_head_sha256)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
   receipt.update(plan_json(inputs, request, plan));

@@ -25,7 +25,7 @@ inline constexpr int kReceiptVersion = 1;
                                        const ForgetOutputs& outputs);
 
 // Parts of it that `inspect` and --dry-run show as well.
-[[nodiscard]] nlohmann::ordered_json head_json(const ModelFile& model);
+[[nodiscard]] nlohmann::ordered_json head_json(const ModelFile& model, const std::string& sha256);
 [[nodiscard]] nlohmann::ordered_json plan_json(const ForgetInputs& inputs,
                                                const ForgetRequest& request,
                                                const ForgetPlan& plan);

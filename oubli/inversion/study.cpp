@@ -162,7 +162,7 @@ Network without_class(const Network& network, const ImageSet& data, std::uint32_
   Calibration calibration;
   calibration.means = mean_tensor.view("class means");
   calibration.within_variance = means.within_variance();
-  calibration.sample = features;
+  calibration.sample = tensor_view(MatrixView<const float>(features), "features");
   calibration.sample_labels = data.labels;
 
   const std::array<std::size_t, 1> forget{forgotten};

@@ -75,6 +75,8 @@ class ModelFile {
   }
   // Every file that the model consists of, the one that was opened first.
   [[nodiscard]] virtual std::vector<std::filesystem::path> files() const = 0;
+  // What is at path(), if all of it will be read in any case; else empty.
+  [[nodiscard]] virtual std::span<const std::byte> bytes() const { return {}; }
   // Error{bad_input} if any of them changed since it was opened.
   virtual void check_unchanged() const = 0;
 

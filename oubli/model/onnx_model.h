@@ -27,6 +27,7 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
   [[nodiscard]] std::vector<Finding> findings() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
+  [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
   void check_unchanged() const override { model_.check_unchanged(); }
   [[nodiscard]] bool shift_shows() const override { return !head_.tail.nonlinear.empty(); }
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;

@@ -94,10 +94,16 @@ std::size_t probe_of(std::span<const std::byte> window, std::size_t size) {
   return least;
 }
 
-// Whether any of the keys stands at one of the first kBlock places; there are kBlock + 1 bytes.
-bool block_has_key(const std::byte* block, std::span<const std::uint16_t> keys) {
-  return std::ranges::any_of(
-      keys, [&](std::uint16_t key) { return least_difference(block, block + 1, key) == 0; });
+// Where any of the keys stands among the first kBlock places, ascending; there are kBlock + 1
+// bytes.
+void find_in_block(const std::byte* block, std::span<const std::uint16_t> keys,
+                   std::vector<std::size_t>& places) {
+  places.clear();
+  for (const std::uint16_t key : keys)
+    if (least_difference(block, block + 1, key) == 0)
+      for (std::size_t i = 0; i < kBlock; ++i)
+        if (key_at(block + i) == key) places.push_back(i);
+  std::ranges::sort(places);
 }
 
 }  // namespace
@@ -138,13 +144,8 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
     for (const std::uint16_t key : keys_) wanted[key] = 1;
   }
   const std::byte* const data = bytes.data();
-  for (std::size_t at = 0; at + 1 < bytes.size() && found.size() < limit; ++at) {
-    while (by_blocks && at % kBlock == 0 && bytes.size() - at > kBlock &&
-           !block_has_key(data + at, keys_))
-      at += kBlock;
-    if (at + 1 >= bytes.size()) break;
+  const auto look_at = [&](std::size_t at) {
     const std::uint16_t key = key_at(data + at);
-    if (by_blocks ? std::ranges::find(keys_, key) == keys_.end() : wanted[key] == 0) continue;
     for (auto entry = std::ranges::lower_bound(by_key_, std::pair{key, std::uint32_t{0}});
          entry != by_key_.end() && entry->first == key; ++entry) {
       const Pattern& pattern = patterns_[entry->second];
@@ -163,6 +164,19 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
       found.push_back(pattern.what);
       found.back().offset = at - before;
     }
+  };
+  std::size_t at = 0;
+  if (by_blocks) {
+    std::vector<std::size_t> places;
+    for (; bytes.size() - at > kBlock && found.size() < limit; at += kBlock) {
+      find_in_block(data + at, keys_, places);
+      for (const std::size_t place : places)
+        if (found.size() < limit) look_at(at + place);
+    }
+  }
+  for (; at + 1 < bytes.size() && found.size() < limit; ++at) {
+    const std::uint16_t key = key_at(data + at);
+    if (by_blocks ? std::ranges::find(keys_, key) != keys_.end() : wanted[key] != 0) look_at(at);
   }
   return found;
 }

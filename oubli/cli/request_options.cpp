@@ -18,6 +18,7 @@ Value named(const std::string& option, const std::string& word,
             const std::array<Value, count>& all) {
   if (const auto value = look_up(word)) return *value;
   std::vector<std::string> names;
+  names.reserve(count);
   for (const Value value : all) names.emplace_back(name_of(value));
   fail(ErrorCode::usage, "{} {}: unknown; did you mean {}? (one of {})", option, word,
        nearest_names(word, names, 1)[0], fmt::join(names, ", "));

@@ -145,15 +145,14 @@ struct Stump {
 
 class StumpSearch {
  public:
-  StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t> y, unsigned workers,
-              Team& team)
+  StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t> y, Team& team)
       : features_(x.cols()),
         chunk_(std::max(kLeastChunk, (x.rows() + kMostChunks - 1) / kMostChunks)),
         blocks_((x.rows() + kBlock - 1) / kBlock),
         sums_(features_.size() * blocks_),
         best_(x.cols()),
         team_(team) {
-    std::vector<std::vector<std::uint64_t>> scratch(std::max(1U, workers));
+    std::vector<std::vector<std::uint64_t>> scratch(team.workers());
     team.run(x.cols(), [&](std::size_t f, unsigned worker) {
       features_[f] = sort_feature(x, y, f, chunk_, scratch[worker]);
     });
@@ -162,13 +161,13 @@ class StumpSearch {
   [[nodiscard]] const Feature& feature(std::size_t f) const { return features_[f]; }
 
   Stump best(std::span<const double> weights, const LabelSums& total) {
-    team_.run(features_.size() * blocks_, [&](std::size_t task, unsigned) {
+    team_.run_shares(features_.size() * blocks_, [&](std::size_t task, unsigned) {
       const std::size_t f = task % features_.size(), block = task / features_.size();
       const std::size_t begin = block * kBlock, count = std::min(kBlock, weights.size() - begin);
       sum_chunks(features_[f].keys.data() + begin, weights.data() + begin, count,
                  sums_[f * blocks_ + block]);
     });
-    team_.run(features_.size(), [&](std::size_t f, unsigned) {
+    team_.run_shares(features_.size(), [&](std::size_t f, unsigned) {
       best_[f] = best_split(features_[f], std::span(sums_).subspan(f * blocks_, blocks_), chunk_,
                             weights, total);
     });
@@ -266,14 +265,14 @@ AdaBoost AdaBoost::fit(MatrixView<const float> x, std::span<const std::uint8_t> 
   }
 
   Team team(options.workers);
-  StumpSearch search(x, y, options.workers, team);
+  StumpSearch search(x, y, team);
   std::vector<double> weights(n, 1.0 / static_cast<double>(n));
   std::vector<std::uint8_t> cells(n);
   std::vector<CellSums> block_sums((n + kPassBlock - 1) / kPassBlock);
   // Changes every point i by change(i) and sums the weights of the cells; always by the same
   // blocks, so that sums do not depend on the number of workers.
   const auto pass = [&](const auto& change) {
-    team.run(block_sums.size(), [&](std::size_t block, unsigned) {
+    team.run_shares(block_sums.size(), [&](std::size_t block, unsigned) {
       const std::size_t begin = block * kPassBlock, end = std::min(n, begin + kPassBlock);
       for (std::size_t i = begin; i < end; ++i) change(i);
       block_sums[block] = sum_cells(weights.data() + begin, cells.data() + begin, end - begin);

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "oubli/attack/radix_sort.h"
-#include "oubli/base/workers.h"
 
 namespace oubli {
 namespace {
@@ -39,16 +38,25 @@ std::vector<float> edges_of(std::span<const float> sorted) {
   return edges;
 }
 
-// The number of edges below `value`, by halving without branches. `edges`: kBins of them, filled up
-// with infinity.
-std::uint16_t bin_of(const float* edges, float value) {
-  std::size_t base = 0;
-  for (std::size_t step = kBins / 2; step > 0; step /= 2)
-    base += edges[base + step - 1] < value ? step : 0;
-  return static_cast<std::uint16_t>(base);
-}
-
 using PaddedEdges = std::array<float, kBins>;
+
+// The number of edges below each value, by halving without branches, for many values side by side:
+// the steps of one wait for each other. `edges` are filled up with infinity.
+void find_bins(const PaddedEdges& edges, const float* values, std::size_t stride, std::size_t count,
+               std::uint16_t* out, std::size_t out_stride) {
+  constexpr std::size_t kTogether = 8;
+  for (std::size_t begin = 0; begin < count; begin += kTogether) {
+    const std::size_t many = std::min(kTogether, count - begin);
+    std::array<float, kTogether> value{};
+    std::array<std::uint32_t, kTogether> base{};
+    for (std::size_t j = 0; j < many; ++j) value[j] = values[(begin + j) * stride];
+    for (std::uint32_t step = kBins / 2; step > 0; step /= 2)
+      for (std::size_t j = 0; j < kTogether; ++j)
+        base[j] += edges[base[j] + step - 1] < value[j] ? step : 0;
+    for (std::size_t j = 0; j < many; ++j)
+      out[(begin + j) * out_stride] = static_cast<std::uint16_t>(base[j]);
+  }
+}
 
 PaddedEdges padded(std::span<const float> edges) {
   PaddedEdges result;
@@ -59,15 +67,15 @@ PaddedEdges padded(std::span<const float> edges) {
 
 }  // namespace
 
-Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
+Bins Bins::fit(MatrixView<const float> x, Team& team) {
   Bins bins;
   bins.edges_.resize(x.cols());
   struct Scratch {
     std::vector<float> values;
     std::vector<std::uint64_t> keys;
   };
-  std::vector<Scratch> scratch(std::max(1U, workers));
-  run_tasks(x.cols(), workers, [&](std::size_t feature, unsigned worker) {
+  std::vector<Scratch> scratch(team.workers());
+  team.run(x.cols(), [&](std::size_t feature, unsigned worker) {
     auto& [values, keys] = scratch[worker];
     values.resize(x.rows());
     for (std::size_t i = 0; i < x.rows(); ++i) values[i] = x.data()[i * x.cols() + feature];
@@ -77,25 +85,22 @@ Bins Bins::fit(MatrixView<const float> x, unsigned workers) {
   return bins;
 }
 
-std::vector<std::uint16_t> Bins::columns(MatrixView<const float> x, unsigned workers) const {
+std::vector<std::uint16_t> Bins::columns(MatrixView<const float> x, Team& team) const {
   std::vector<std::uint16_t> columns(x.rows() * x.cols());
   constexpr std::size_t kRows = 16384;  // per task: few features alone would not share out evenly
   const std::size_t blocks = (x.rows() + kRows - 1) / kRows;
-  run_tasks(x.cols() * blocks, workers, [&](std::size_t task, unsigned) {
+  team.run(x.cols() * blocks, [&](std::size_t task, unsigned) {
     const std::size_t feature = task / blocks, begin = task % blocks * kRows;
-    const PaddedEdges edges = padded(edges_[feature]);
-    std::uint16_t* out = columns.data() + feature * x.rows();
-    for (std::size_t i = begin; i < std::min(x.rows(), begin + kRows); ++i)
-      out[i] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
+    find_bins(padded(edges_[feature]), x.data() + begin * x.cols() + feature, x.cols(),
+              std::min(kRows, x.rows() - begin), columns.data() + feature * x.rows() + begin, 1);
   });
   return columns;
 }
 
 void Bins::rows(MatrixView<const float> x, std::span<std::uint16_t> out) const {
   for (std::size_t feature = 0; feature < x.cols(); ++feature) {
-    const PaddedEdges edges = padded(edges_[feature]);
-    for (std::size_t i = 0; i < x.rows(); ++i)
-      out[i * x.cols() + feature] = bin_of(edges.data(), x.data()[i * x.cols() + feature]);
+    find_bins(padded(edges_[feature]), x.data() + feature, x.cols(), x.rows(), out.data() + feature,
+              x.cols());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oubli/array/matrix.h"
+#include "oubli/base/workers.h"
 
 namespace oubli {
 
@@ -17,11 +18,10 @@ class Bins {
  public:
   static constexpr std::size_t kMostBins = 1024;
 
-  static Bins fit(MatrixView<const float> x, unsigned workers = 1);
+  static Bins fit(MatrixView<const float> x, Team& team);
 
   // Feature-major, [feature * rows + row], to learn from.
-  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> x,
-                                                   unsigned workers = 1) const;
+  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> x, Team& team) const;
   // Row-major, [row * features + feature], to predict from; `out` of that size.
   void rows(MatrixView<const float> x, std::span<std::uint16_t> out) const;
   [[nodiscard]] std::size_t features() const { return edges_.size(); }

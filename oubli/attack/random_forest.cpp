@@ -10,8 +10,9 @@ namespace oubli {
 RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
                                const Options& options, RandomStream& random) {
   OUBLI_ASSERT(x.rows() == y.size() && x.rows() > 0 && x.cols() > 0 && options.trees > 0);
-  Bins bins = Bins::fit(x, options.workers);
-  const std::vector<std::uint16_t> columns = bins.columns(x, options.workers);
+  Team team(options.workers);
+  Bins bins = Bins::fit(x, team);
+  const std::vector<std::uint16_t> columns = bins.columns(x, team);
   const BinnedData data{columns, x.rows(), x.cols(), y};
   const DecisionTreeOptions tree_options{
       .max_depth = options.max_depth,
@@ -21,7 +22,7 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
   // Each tree has a stream of its own, so that trees can be grown in any order.
   const std::uint64_t seed = random.next_u64();
   std::vector<DecisionTree> trees(options.trees);
-  run_tasks(options.trees, options.workers, [&](std::size_t tree, unsigned) {
+  team.run(options.trees, [&](std::size_t tree, unsigned) {
     RandomStream stream(seed, task_id("tree", {tree}));
     std::vector<std::uint16_t> weights(x.rows());
     for (std::size_t i = 0; i < x.rows(); ++i) {

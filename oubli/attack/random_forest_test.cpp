@@ -21,16 +21,18 @@ RandomForest fit(const Points& train, RandomForestOptions options, std::uint64_t
 
 TEST(Bins, FewValuesEachHaveTheirOwn) {
   Matrix<float> x(6, 1, {3, 1, 2, 1, 3, 10});
-  const Bins bins = Bins::fit(x);
+  Team team(2);
+  const Bins bins = Bins::fit(x, team);
   EXPECT_EQ(std::vector<float>(bins.edges(0).begin(), bins.edges(0).end()),
             (std::vector<float>{1.5, 2.5, 6.5}));
-  EXPECT_EQ(bins.columns(x), (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
+  EXPECT_EQ(bins.columns(x, team), (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
 }
 
 TEST(Bins, AreTheNumberOfEdgesBelow) {
   const Points points = two_gaussians(20000, 3, 0, 1);
-  const Bins bins = Bins::fit(points.x, 2);
-  const std::vector<std::uint16_t> columns = bins.columns(points.x);
+  Team team(2);
+  const Bins bins = Bins::fit(points.x, team);
+  const std::vector<std::uint16_t> columns = bins.columns(points.x, team);
   std::vector<std::uint16_t> rows(columns.size());
   bins.rows(points.x, rows);
   std::vector<std::size_t> counts(Bins::kMostBins);
@@ -50,8 +52,9 @@ TEST(Bins, AreTheNumberOfEdgesBelow) {
 TEST(Bins, OneHeavyValueStaysWhole) {
   Points points = two_gaussians(3000, 1, 0, 2);
   for (std::size_t i = 0; i < 2000; ++i) points.x(i, 0) = 0.5F;
-  const Bins bins = Bins::fit(points.x);
-  const std::vector<std::uint16_t> columns = bins.columns(points.x);
+  Team team(2);
+  const Bins bins = Bins::fit(points.x, team);
+  const std::vector<std::uint16_t> columns = bins.columns(points.x, team);
   for (std::size_t i = 2000; i < 3000; ++i)
     EXPECT_TRUE(points.x(i, 0) <= 0.6F || columns[i] > columns[0]);
 }
@@ -111,8 +114,9 @@ TEST(DecisionTree, EqualsTheDefinition) {
                          static_cast<double>(train.x(i, 2)) * 0.3 + random.normal();
     train.y[i] = score > 8.8 ? 1 : 0;
   }
-  const Bins bins = Bins::fit(train.x);
-  const std::vector<std::uint16_t> columns = bins.columns(train.x);
+  Team team(2);
+  const Bins bins = Bins::fit(train.x, team);
+  const std::vector<std::uint16_t> columns = bins.columns(train.x, team);
   const std::vector<std::uint16_t> once(300, 1);
   std::vector<std::size_t> rows(300);
   for (std::size_t i = 0; i < 300; ++i) rows[i] = i;

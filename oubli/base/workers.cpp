@@ -57,6 +57,36 @@ void Team::run(std::size_t count,
                const std::function<void(std::size_t index, unsigned worker)>& task,
                const std::stop_token& stop) {
   std::atomic<std::size_t> next{0};
+  run_taken(
+      count, [&](unsigned) { return next.fetch_add(1); }, task, stop);
+}
+
+void Team::run_shares(std::size_t count,
+                      const std::function<void(std::size_t index, unsigned worker)>& task) {
+  const std::size_t workers = others_.size() + 1;
+  struct alignas(64) Share {  // a cache line each
+    std::atomic<std::size_t> next;
+    std::size_t end = 0;
+  };
+  std::vector<Share> shares(workers);
+  for (std::size_t w = 0; w < workers; ++w) {
+    shares[w].next = count * w / workers;
+    shares[w].end = count * (w + 1) / workers;
+  }
+  const auto take = [&](unsigned worker) {
+    for (std::size_t k = 0; k < workers; ++k) {
+      Share& share = shares[(worker + k) % workers];
+      if (share.next.load() >= share.end) continue;
+      if (const std::size_t index = share.next.fetch_add(1); index < share.end) return index;
+    }
+    return count;
+  };
+  run_taken(count, take, task, {});
+}
+
+void Team::run_taken(std::size_t count, const std::function<std::size_t(unsigned worker)>& take,
+                     const std::function<void(std::size_t index, unsigned worker)>& task,
+                     const std::stop_token& stop) {
   std::atomic<bool> failed{false};
   std::mutex mutex;  // guards the two below
   std::size_t first_failure = count;
@@ -64,7 +94,7 @@ void Team::run(std::size_t count,
 
   const std::function<void(unsigned)> work = [&](unsigned worker) {
     while (!failed.load() && !stop.stop_requested()) {
-      const std::size_t index = next.fetch_add(1);
+      const std::size_t index = take(worker);
       if (index >= count) return;
       try {
         task(index, worker);
@@ -91,7 +121,7 @@ void Team::run(std::size_t count,
       await_change(working_, left);
   }
   if (failure) std::rethrow_exception(failure);
-  if (next.load() < count) throw Error(ErrorCode::interrupted, "interrupted");
+  if (take(0) < count) throw Error(ErrorCode::interrupted, "interrupted");
 }
 
 void run_tasks(std::size_t count, unsigned workers,

@@ -31,10 +31,22 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
+  [[nodiscard]] unsigned workers() const { return static_cast<unsigned>(others_.size()) + 1; }
+
   void run(std::size_t count, const std::function<void(std::size_t index, unsigned worker)>& task,
            const std::stop_token& stop = {});
 
+  // The same, not in order: every worker begins with its own share of the indexes, the same in each
+  // run, so that what it works on is still in its cache, and then helps the others.
+  void run_shares(std::size_t count,
+                  const std::function<void(std::size_t index, unsigned worker)>& task);
+
  private:
+  // `take(worker)` gives the next index for a worker; `count` or more: there is none.
+  void run_taken(std::size_t count, const std::function<std::size_t(unsigned worker)>& take,
+                 const std::function<void(std::size_t index, unsigned worker)>& task,
+                 const std::stop_token& stop);
+
   std::atomic<unsigned> round_{0};    // goes up when there is work, or when all is over
   std::atomic<unsigned> working_{0};  // threads that have not finished this round
   const std::function<void(unsigned worker)>* work_ = nullptr;  // none: all is over

@@ -71,6 +71,24 @@ TEST(Team, DoesManyShortRunsOneAfterAnother) {
   }
 }
 
+TEST(Team, SharesCoverEveryIndexOnce) {
+  for (const unsigned workers : {0U, 1U, 2U, 5U}) {
+    Team team(workers);
+    for (const std::size_t count : {0U, 1U, 3U, 37U}) {
+      std::vector<std::atomic<int>> runs(count);
+      for (int round = 0; round < 100; ++round)
+        team.run_shares(count, [&](std::size_t i, unsigned worker) {
+          EXPECT_LT(worker, std::max(1U, workers));
+          ++runs[i];
+        });
+      for (const auto& times : runs) EXPECT_EQ(times, 100);
+    }
+    EXPECT_THROW(
+        team.run_shares(9, [](std::size_t i, unsigned) { fail(ErrorCode::usage, "{}", i); }),
+        Error);
+  }
+}
+
 TEST(Team, GoesOnAfterAFailure) {
   Team team(3);
   for (int round = 0; round < 50; ++round) {

@@ -19,7 +19,9 @@ constexpr float kSameValue = 1e-7F;
 // of a feature, with two sums each, fit into the first cache.
 constexpr std::size_t kMostChunks = 1024;
 constexpr std::size_t kLeastChunk = 64;
-constexpr std::size_t kBlock = 1U << 15U;      // points of one task that sums chunks
+// Points are summed in so many blocks apart. More would share out more evenly, but all sums go from
+// core to core.
+constexpr std::size_t kMostBlocks = 2;
 constexpr std::size_t kPassBlock = 1U << 12U;  // points of one task that changes weights
 
 // Weights of the two labels.
@@ -148,7 +150,7 @@ class StumpSearch {
   StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t> y, Team& team)
       : features_(x.cols()),
         chunk_(std::max(kLeastChunk, (x.rows() + kMostChunks - 1) / kMostChunks)),
-        blocks_((x.rows() + kBlock - 1) / kBlock),
+        blocks_(std::min(kMostBlocks, x.rows())),
         sums_(features_.size() * blocks_),
         best_(x.cols()),
         team_(team) {
@@ -163,7 +165,8 @@ class StumpSearch {
   Stump best(std::span<const double> weights, const LabelSums& total) {
     team_.run_shares(features_.size() * blocks_, [&](std::size_t task, unsigned) {
       const std::size_t f = task % features_.size(), block = task / features_.size();
-      const std::size_t begin = block * kBlock, count = std::min(kBlock, weights.size() - begin);
+      const std::size_t begin = weights.size() * block / blocks_;
+      const std::size_t count = weights.size() * (block + 1) / blocks_ - begin;
       sum_chunks(features_[f].keys.data() + begin, weights.data() + begin, count,
                  sums_[f * blocks_ + block]);
     });

@@ -1,5 +1,6 @@
 #include "oubli/base/workers.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ unsigned available_cores() {
 namespace {
 
 void await_change(const std::atomic<unsigned>& value, unsigned from) {
-  constexpr int kGlances = 4000;  // some 20 microseconds: less than it takes to be woken
+  constexpr int kGlances = 30000;  // half a millisecond: being woken can take a tenth
   for (int glance = 0; glance < kGlances; ++glance) {
     if (value.load(std::memory_order_acquire) != from) return;
 #if defined(__x86_64__)
@@ -34,16 +35,28 @@ void await_change(const std::atomic<unsigned>& value, unsigned from) {
 
 }  // namespace
 
+// Linux often starts a thread on its creator's core, where it waits for milliseconds although
+// another core is idle. Told to keep off that core it starts at once; it forgets that with its
+// first work.
 Team::Team(unsigned workers) {
+  if (workers < 2) return;
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 1;
+  cpu_set_t elsewhere = allowed;
+  if (known) CPU_CLR(static_cast<unsigned>(std::max(0, sched_getcpu())), &elsewhere);
   for (unsigned worker = 1; worker < workers; ++worker) {
-    others_.emplace_back([this, worker] {
+    others_.emplace_back([this, worker, known, allowed] {
       for (unsigned round = 0;;) {
-        await_change(round_, round++);
+        await_change(round_, round);
+        if (known && round == 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
+        ++round;
         if (work_ == nullptr) return;
         (*work_)(worker);
         if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
       }
     });
+    if (known)
+      (void)pthread_setaffinity_np(others_.back().native_handle(), sizeof elsewhere, &elsewhere);
   }
 }
 

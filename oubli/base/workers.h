@@ -22,8 +22,8 @@ void run_tasks(std::size_t count, unsigned workers,
                const std::function<void(std::size_t index, unsigned worker)>& task,
                const std::stop_token& stop = {});
 
-// The same for many short runs: the threads stay between them, and wait actively for some
-// microseconds before they sleep. One run at a time.
+// The same for many short runs: the threads stay between them, and wait actively for half a
+// millisecond before they sleep. One run at a time.
 class Team {
  public:
   explicit Team(unsigned workers);

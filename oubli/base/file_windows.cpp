@@ -68,11 +68,12 @@ void wait_for_disk(const std::filesystem::path& path) {
 }
 
 void release_pages(std::span<const std::byte> mapped) {
+  if (mapped.empty()) return;
   // Of a mapping that is only read, this drops nothing but page tables.
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(mapped.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(mapped.data()) + mapped.size();
-  if (!mapped.empty()) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(mapped.data()) % page;
+  (void)::madvise(const_cast<std::byte*>(mapped.data()) - before, before + mapped.size(),
+                  MADV_DONTNEED);
 }
 
 }  // namespace oubli

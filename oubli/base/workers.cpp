@@ -40,27 +40,35 @@ void await_change(const std::atomic<unsigned>& value, unsigned from) {
 // first work.
 Team::Team(unsigned workers) {
   if (workers < 2) return;
-  cpu_set_t allowed;
+  cpu_set_t allowed{};
   const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 1;
   cpu_set_t elsewhere = allowed;
   if (known) CPU_CLR(static_cast<unsigned>(std::max(0, sched_getcpu())), &elsewhere);
-  for (unsigned worker = 1; worker < workers; ++worker) {
-    others_.emplace_back([this, worker, known, allowed] {
-      for (unsigned round = 0;;) {
-        await_change(round_, round);
-        if (known && round == 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
-        ++round;
-        if (work_ == nullptr) return;
-        (*work_)(worker);
-        if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
-      }
-    });
-    if (known)
-      (void)pthread_setaffinity_np(others_.back().native_handle(), sizeof elsewhere, &elsewhere);
+  const auto wait_and_work = [this, known, allowed](unsigned worker) {
+    for (unsigned round = 0;;) {
+      await_change(round_, round);
+      if (known && round == 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
+      ++round;
+      if (work_ == nullptr) return;
+      (*work_)(worker);
+      if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+    }
+  };
+  try {
+    for (unsigned worker = 1; worker < workers; ++worker) {
+      others_.emplace_back(wait_and_work, worker);
+      if (known)
+        (void)pthread_setaffinity_np(others_.back().native_handle(), sizeof elsewhere, &elsewhere);
+    }
+  } catch (...) {  // no more threads to be had: those that wait must not do so for ever
+    send_home();
+    throw;
   }
 }
 
-Team::~Team() {
+Team::~Team() { send_home(); }
+
+void Team::send_home() {
   work_ = nullptr;
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();

@@ -42,6 +42,7 @@ class Team {
                   const std::function<void(std::size_t index, unsigned worker)>& task);
 
  private:
+  void send_home();  // ends the threads
   // `take(worker)` gives the next index for a worker; `count` or more: there is none.
   void run_taken(std::size_t count, const std::function<std::size_t(unsigned worker)>& take,
                  const std::function<void(std::size_t index, unsigned worker)>& task,

@@ -1,8 +1,13 @@
 #include "oubli/base/workers.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
 #include <vector>
 
 #include "oubli/base/error.h"
@@ -102,6 +107,26 @@ TEST(Team, GoesOnAfterAFailure) {
     EXPECT_EQ(runs, 10);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need all addresses
+TEST(TeamDeathTest, EndsWhereThreadsCannotBeHad) {
+  const auto start_too_many = [] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{100} << 20);
+    const rlimit limit{most, most};
+    (void)::setrlimit(RLIMIT_AS, &limit);
+    (void)::alarm(20);  // it hung once, waiting for the threads that had started
+    try {
+      const Team team(1000);  // of 8 MiB of stack each
+    } catch (const std::exception&) {
+      std::exit(0);
+    }
+    std::exit(1);
+  };
+  EXPECT_EXIT(start_too_many(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace oubli

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -39,6 +40,26 @@ OTHER_LOGITS = ("gemm_beta_zero", "gemm_no_bias", "matmul", "transpose_of_initia
 def oubli(*words, env=None):
     done = subprocess.run([OUBLI, *map(str, words)], capture_output=True, text=True, env=dict(os.environ, **(env or {})))
     return done.returncode, done.stdout, done.stderr
+
+
+def files_in(folder):
+    return [os.path.join(folder, name) for name in os.listdir(folder)]
+
+
+def wait_until_idle(process, ready):
+    """Until, for a third of a second, it is ready and no thread of the process's child runs or waits for a core."""
+    since = time.monotonic()
+    while time.monotonic() - since < 0.3:
+        time.sleep(0.01)
+        assert process.poll() is None, process.stderr.read()
+        try:
+            child = open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split()[0]
+            states = [open("/proc/%s/task/%s/stat" % (child, thread)).read().rpartition(")")[2].split()[0]
+                      for thread in os.listdir("/proc/%s/task" % child)]
+        except (IndexError, OSError):  # a process or thread that begins or has just ended
+            states = ["R"]
+        if "R" in states or not ready():
+            since = time.monotonic()
 
 
 def features_of(x):
@@ -272,6 +293,36 @@ class Onnx(unittest.TestCase):
         np.save(self.at("huge.npy"), np.full((1, models.K - 1), 3.39e38))
         text = self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), "--method", "custom", "--target", self.at("huge.npy"), code=5)
         self.assertIn("the new model does not compute what its new layer says", text)
+
+    @needs_runtime
+    def test_a_new_model_with_another_softmax_does_not_appear(self):
+        """A weight of the new file changes on the disk after the file was read back and searched; strace holds the program
+        there. The file is still a model that computes what its last layer says: running it beside the old layer shows it."""
+        if not shutil.which("strace"):
+            self.skipTest("strace is not installed")
+        words = ["--class", 1, "--data", self.at("data.npz")]
+        self.forget("gemm", *words)
+        new = open(self.at("new.onnx"), "rb").read()
+        weight = new.index(self.head(self.at("new.onnx"))[0].tobytes())
+        before = {n: open(self.at(n), "rb").read() for n in ("gemm.onnx", "data.npz")}
+        folder = self.at("changed")
+        os.mkdir(folder)
+        process = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=1500000",
+                                    OUBLI, "forget", self.model("gemm"), "-o", os.path.join(folder, "new.onnx"), *map(str, words)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))  # which cannot be had under strace
+        wait_until_idle(process, lambda: any(os.path.getsize(f) == len(new) for f in files_in(folder)))
+        (temporary,) = [f for f in files_in(folder) if os.path.getsize(f) == len(new)]
+        with open(temporary, "r+b") as file:
+            self.assertEqual(file.read(), new)
+            file.seek(weight)
+            file.write(np.float32(1.5 * np.frombuffer(new, np.float32, 1, weight)[0]).tobytes())
+        message = process.stderr.read()
+        self.assertEqual(process.wait(), 5, message)
+        self.assertIn("the new model's softmax is not that of the old one without the forgotten classes", message)
+        self.assertIn("nothing was written", message)
+        self.assertEqual(os.listdir(folder), [])
+        self.assertEqual({n: open(self.at(n), "rb").read() for n in before}, before)
 
     @needs_runtime
     def test_folders_of_images(self):

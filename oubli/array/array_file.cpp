@@ -7,6 +7,7 @@
 #include "oubli/array/npy.h"
 #include "oubli/array/npz.h"
 #include "oubli/array/safetensors.h"
+#include "oubli/base/file_windows.h"
 #include "oubli/base/names.h"
 
 namespace oubli {
@@ -26,6 +27,14 @@ std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& path) {
     return std::make_unique<SafetensorsFile>(std::move(file));
   fail(ErrorCode::bad_input, "{}: neither .npy nor .npz nor .safetensors by its content",
        path.string());
+}
+
+void LoadedTensor::release() const {
+  if (!storage.empty()) return;
+  if (scratch)
+    release_pages(scratch->bytes());
+  else if (file)
+    release_pages(file->bytes());
 }
 
 const TensorInfo* ArrayFile::find(std::string_view name) const {

@@ -10,6 +10,7 @@
 
 #include "oubli/array/tensor.h"
 #include "oubli/base/file.h"
+#include "oubli/base/scratch_file.h"
 
 namespace oubli {
 
@@ -22,11 +23,16 @@ struct TensorInfo {
 };
 
 // A tensor and whatever keeps its bytes alive: a mapped file (no copy), or a buffer where the file
-// holds it compressed or in Fortran order. May be moved; the view stays valid.
+// holds it compressed or in Fortran order, or a temporary file for what is compressed and large.
+// May be moved; the view stays valid.
 struct LoadedTensor {
   TensorView view;
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const MappedFile> file;  // that it was read from
   std::vector<std::byte> storage;
+  std::shared_ptr<const ScratchFile> scratch;
+
+  // What was read of it so far no longer counts as memory in use, unless it is in a buffer.
+  void release() const;
 
   LoadedTensor() = default;
   LoadedTensor(LoadedTensor&&) noexcept = default;

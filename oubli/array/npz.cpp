@@ -42,20 +42,21 @@ NpzFile::NpzFile(std::shared_ptr<const MappedFile> shared)
 LoadedTensor NpzFile::read(std::string_view name) const {
   (void)at(name);
   const ZipEntry* const entry = archive_.find(std::string(name) + std::string(kSuffix));
-  std::vector<std::byte> unpacked;
-  const auto image = unpack(*entry, what(name), unpacked, true);
-  LoadedTensor loaded = parse_npy(image, what(name));
+  UnpackedEntry unpacked = unpack(*entry, what(name), true);
+  LoadedTensor loaded = parse_npy(unpacked.bytes, what(name));
   loaded.file = shared_file();
-  // A view of `unpacked` must keep it; moving a vector does not move its elements.
-  if (loaded.storage.empty()) loaded.storage = std::move(unpacked);
+  // A view of what was unpacked must keep it; moving a vector does not move its elements.
+  if (loaded.storage.empty()) {
+    loaded.storage = std::move(unpacked.storage);
+    loaded.scratch = std::move(unpacked.scratch);
+  }
   return loaded;
 }
 
 std::optional<std::string> NpzFile::read_text(std::string_view name) const {
   const ZipEntry* const entry = archive_.find(name);
   if (entry == nullptr) return std::nullopt;
-  std::vector<std::byte> unpacked;
-  return std::string(as_text(unpack(*entry, what(name), unpacked)));
+  return std::string(as_text(unpack(*entry, what(name)).bytes));
 }
 
 void NpzFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {

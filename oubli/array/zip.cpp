@@ -165,49 +165,114 @@ ZipEntry read_entry(ByteReader& reader, Bytes archive, const Directory& director
   return entry;
 }
 
+// A check sum that is fed piece by piece.
+class Crc {
+ public:
+  void add(Bytes piece) {
+    value_ = ::crc32_z(value_, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  }
+  void check(const ZipEntry& entry, const std::string& what) const {
+    if (value_ != entry.crc)
+      fail(ErrorCode::bad_input, "{}: check sum {:08x}, wanted {:08x}: damaged", what, value_,
+           entry.crc);
+  }
+
+ private:
+  unsigned long value_ = 0;
+};
+
 void check_crc(Bytes content, const ZipEntry& entry, const std::string& what, bool mapped) {
   constexpr std::size_t kPiece = std::size_t{4} << 20;
-  unsigned long crc = 0;
+  Crc crc;
   for (std::size_t at = 0; at < content.size(); at += kPiece) {
     const Bytes piece = content.subspan(at, std::min(kPiece, content.size() - at));
-    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+    crc.add(piece);
     if (mapped && content.size() > kPiece) release_pages(piece);
   }
-  if (crc != entry.crc)
-    fail(ErrorCode::bad_input, "{}: check sum {:08x}, wanted {:08x}: damaged", what, crc,
-         entry.crc);
+  crc.check(entry, what);
 }
 
-// zlib counts in 32 bits; this feeds and drains it in pieces. Unpacks at most out.size() bytes and
-// returns how many there were; `ended` says whether the stream ended there with all input used.
-std::size_t inflate_into(Bytes packed, std::span<std::byte> out, bool& ended,
-                         const std::string& what) {
-  constexpr std::size_t kPiece = std::size_t{1} << 30;
-  z_stream stream{};
-  if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
-  const std::size_t capacity = out.size();
-  int state = Z_OK;
-  while (state == Z_OK) {
-    const auto in = packed.first(std::min(packed.size(), kPiece));
-    const auto room = out.first(std::min(out.size(), kPiece));
-    // zlib never writes through next_in; its type merely lacks the const.
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
-    stream.avail_in = static_cast<uInt>(in.size());
-    stream.next_out = reinterpret_cast<Bytef*>(room.data());
-    stream.avail_out = static_cast<uInt>(room.size());
-    state = ::inflate(&stream, Z_NO_FLUSH);
-    const std::size_t used = in.size() - stream.avail_in;
-    const std::size_t made = room.size() - stream.avail_out;
-    packed = packed.subspan(used);
-    out = out.subspan(made);
-    if (state == Z_OK && used == 0 && made == 0) break;
+// Unpacks a deflated stream piece by piece; zlib itself counts in 32 bits.
+class Inflater {
+ public:
+  Inflater(Bytes packed, std::string what) : packed_(packed), what_(std::move(what)) {
+    if (::inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
   }
-  ::inflateEnd(&stream);
-  if (state == Z_MEM_ERROR) throw std::bad_alloc();
-  if (state == Z_DATA_ERROR || state == Z_NEED_DICT)
-    fail(ErrorCode::bad_input, "{}: damaged compressed data", what);
-  ended = state == Z_STREAM_END && packed.empty();
-  return capacity - out.size();
+  ~Inflater() { ::inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  // As many bytes as `out` has room for, or as are left; returns how many.
+  std::size_t read(std::span<std::byte> out) {
+    constexpr std::size_t kPiece = std::size_t{1} << 30;
+    const std::size_t capacity = out.size();
+    while (state_ == Z_OK && !out.empty()) {
+      const auto in = packed_.first(std::min(packed_.size(), kPiece));
+      const auto room = out.first(std::min(out.size(), kPiece));
+      // zlib never writes through next_in; its type merely lacks the const.
+      stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
+      stream_.avail_in = static_cast<uInt>(in.size());
+      stream_.next_out = reinterpret_cast<Bytef*>(room.data());
+      stream_.avail_out = static_cast<uInt>(room.size());
+      state_ = ::inflate(&stream_, Z_NO_FLUSH);
+      const std::size_t used = in.size() - stream_.avail_in;
+      const std::size_t made = room.size() - stream_.avail_out;
+      packed_ = packed_.subspan(used);
+      out = out.subspan(made);
+      if (state_ == Z_OK && used == 0 && made == 0) break;
+    }
+    if (state_ == Z_MEM_ERROR) throw std::bad_alloc();
+    if (state_ == Z_DATA_ERROR || state_ == Z_NEED_DICT)
+      fail(ErrorCode::bad_input, "{}: damaged compressed data", what_);
+    return capacity - out.size();
+  }
+  // Whether the stream's end mark was read, with all input used.
+  [[nodiscard]] bool ended() const { return state_ == Z_STREAM_END && packed_.empty(); }
+  [[nodiscard]] Bytes left() const { return packed_; }
+
+ private:
+  z_stream stream_{};
+  Bytes packed_;
+  std::string what_;
+  int state_ = Z_OK;
+};
+
+[[noreturn]] void refuse_length(const ZipEntry& entry, const std::string& what) {
+  fail(ErrorCode::bad_input, "{}: does not unpack to the {} bytes promised: damaged", what,
+       entry.size);
+}
+
+std::vector<std::byte> unpack_to_memory(const ZipEntry& entry, const std::string& what) {
+  // One byte more than promised, so that inflate() also reads the stream's end mark, and a stream
+  // that goes on is seen.
+  std::vector<std::byte> content(entry.size + 1);
+  Inflater inflater(entry.packed, what);
+  if (inflater.read(content) != entry.size || !inflater.ended()) refuse_length(entry, what);
+  content.resize(entry.size);
+  check_crc(content, entry, what, false);
+  return content;
+}
+
+std::shared_ptr<ScratchFile> unpack_to_file(const ZipEntry& entry, const std::string& what,
+                                            bool mapped) {
+  auto file = std::make_shared<ScratchFile>(what);
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  Inflater inflater(entry.packed, what);
+  Crc crc;
+  Bytes before = inflater.left();
+  std::uint64_t made = 0;
+  while (const std::size_t count = inflater.read(piece)) {
+    made += count;
+    if (made > entry.size) refuse_length(entry, what);
+    crc.add(Bytes(piece).first(count));
+    file->write(Bytes(piece).first(count));
+    if (mapped) release_pages(before.first(before.size() - inflater.left().size()));
+    before = inflater.left();
+  }
+  if (made != entry.size || !inflater.ended()) refuse_length(entry, what);
+  crc.check(entry, what);
+  (void)file->map();
+  return file;
 }
 
 void deflate_to(AtomicFile& out, std::span<const Bytes> pieces) {
@@ -292,40 +357,35 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what,
-                                  std::vector<std::byte>& storage, bool mapped) {
+UnpackedEntry unpack(const ZipEntry& entry, const std::string& what, bool mapped) {
   if (entry.method == 0) {
     check_crc(entry.packed, entry, what, mapped);
-    return entry.packed;
+    return {entry.packed, {}, nullptr};
   }
   constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{64} << 20;
   if (entry.size > kAlwaysAllowed + 16 * static_cast<std::uint64_t>(entry.packed.size()))
     fail(ErrorCode::bad_input,
          "{}: {} bytes would unpack to {}, suspiciously many; save it uncompressed (numpy.savez)",
          what, entry.packed.size(), entry.size);
-  // One byte more than promised, so that inflate() also reads the stream's end mark, and a stream
-  // that goes on is seen.
-  storage.resize(entry.size + 1);
-  bool ended = false;
-  const std::size_t made = inflate_into(entry.packed, storage, ended, what);
-  if (!ended || made != entry.size)
-    fail(ErrorCode::bad_input, "{}: does not unpack to the {} bytes promised: damaged", what,
-         entry.size);
-  storage.resize(entry.size);
-  check_crc(storage, entry, what, false);
-  return storage;
+  UnpackedEntry unpacked;
+  if (entry.size > kUnpackInMemory) {
+    unpacked.scratch = unpack_to_file(entry, what, mapped);
+    unpacked.bytes = unpacked.scratch->bytes();
+  } else {
+    unpacked.storage = unpack_to_memory(entry, what);
+    unpacked.bytes = unpacked.storage;
+  }
+  return unpacked;
 }
 
 std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                         const std::string& what) {
   std::vector<std::byte> beginning(
       static_cast<std::size_t>(std::min<std::uint64_t>(limit, entry.size)));
-  if (entry.method == 0) {
+  if (entry.method == 0)
     std::ranges::copy(entry.packed.first(beginning.size()), beginning.begin());
-    return beginning;
-  }
-  bool ended = false;
-  beginning.resize(inflate_into(entry.packed, beginning, ended, what));
+  else
+    beginning.resize(Inflater(entry.packed, what).read(beginning));
   return beginning;
 }
 

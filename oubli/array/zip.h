@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "oubli/base/file.h"
+#include "oubli/base/scratch_file.h"
 
 namespace oubli {
 
@@ -38,13 +40,20 @@ class ZipArchive {
   std::string comment_;
 };
 
-// The entry's content: a view of the archive if stored, else unpacked into `storage`. The check sum
-// is verified. An entry that would unpack to more than 64 MiB + 16 times its packed size is
-// refused, so that a small file cannot ask for a large memory. `mapped`: the archive is a mapped
-// file, of which only what was just read counts as memory in use.
-[[nodiscard]] std::span<const std::byte> unpack(const ZipEntry& entry, const std::string& what,
-                                                std::vector<std::byte>& storage,
-                                                bool mapped = false);
+// An entry's content and what keeps it alive beside the archive. May be moved.
+struct UnpackedEntry {
+  std::span<const std::byte> bytes;
+  std::vector<std::byte> storage;              // if it was deflated
+  std::shared_ptr<const ScratchFile> scratch;  // if it was, and is too large for memory
+};
+
+// The check sum is verified. An entry that would unpack to more than 64 MiB + 16 times its packed
+// size is refused, so that a small file cannot ask for much; what unpacks to more than
+// kUnpackInMemory goes to a file instead. `mapped`: the archive is a mapped file, of which only
+// what was just read counts as memory in use.
+inline constexpr std::size_t kUnpackInMemory = std::size_t{16} << 20;
+[[nodiscard]] UnpackedEntry unpack(const ZipEntry& entry, const std::string& what,
+                                   bool mapped = false);
 // At most `limit` bytes of its beginning, unverified.
 [[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                                       const std::string& what);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "oubli/base/random.h"
 #include "tests/test_support.h"
 
 namespace oubli {
@@ -26,8 +27,7 @@ std::string archive_of(const TempFolder& folder, bool deflate) {
 }
 
 std::string content(const ZipArchive& archive, std::string_view name) {
-  std::vector<std::byte> storage;
-  return std::string(as_text(unpack(*archive.find(name), std::string(name), storage)));
+  return std::string(as_text(unpack(*archive.find(name), std::string(name)).bytes));
 }
 
 std::string refusal(const std::string& bytes) {
@@ -130,6 +130,39 @@ TEST(Zip, ABombIsRefusedBeforeAnyMemoryIsTaken) {
   EXPECT_THAT(refusal(patched(good, second + 24, 0xF0000000U)), HasSubstr("suspiciously"));
   EXPECT_THAT(refusal(patched(good, second + 24, 200'000U)), HasSubstr("does not unpack"));
   EXPECT_THAT(refusal(patched(good, second + 24, 99'999U)), HasSubstr("does not unpack"));
+}
+
+// Above kUnpackInMemory: the same content and the same refusals, from a file.
+TEST(Zip, WhatIsLargeIsUnpackedToAFile) {
+  const TempFolder folder;
+  std::string large(kUnpackInMemory + 12'345, '\0');
+  RandomStream random(1, task_id("large entry"));
+  for (std::size_t i = 0; i < large.size(); i += 1 + random.below(64))
+    large[i] = static_cast<char>(random.below(256));
+  {
+    AtomicFile file(folder / "a.zip");
+    ZipWriter writer(file);
+    const std::array piece{as_bytes(large)};
+    writer.add("large", piece, true);
+    writer.finish();
+    file.commit();
+  }
+  const MappedFile file(folder / "a.zip");
+  const ZipArchive archive(file.bytes(), "a.zip");
+  const UnpackedEntry unpacked = unpack(archive.entries()[0], "large", true);
+  EXPECT_TRUE(unpacked.storage.empty());
+  ASSERT_NE(unpacked.scratch, nullptr);
+  EXPECT_TRUE(as_text(unpacked.bytes) == large);
+
+  const std::string good = read_text_file(folder / "a.zip");
+  const std::size_t record = good.rfind("PK\1\2");
+  const auto size = static_cast<std::uint32_t>(large.size());
+  EXPECT_THAT(refusal(patched(good, record + 24, size + 1)), HasSubstr("does not unpack"));
+  EXPECT_THAT(refusal(patched(good, record + 24, size - 1)), HasSubstr("does not unpack"));
+  EXPECT_THAT(refusal(patched(good, record + 16, 0U)), HasSubstr("check sum"));
+  std::string damaged = good;
+  damaged.replace(good.size() / 2, 100, std::string(100, '\xFF'));
+  EXPECT_THAT(refusal(damaged), HasSubstr("damaged"));
 }
 
 TEST(Zip, EveryTruncationAndEveryFlippedByteIsReadOrRefused) {

@@ -4,12 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define OUBLI_X86 1
-#else
-#define OUBLI_X86 0
-#endif
+#include "oubli/base/x86.h"
 
 namespace oubli {
 namespace {

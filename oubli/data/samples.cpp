@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "oubli/array/array_file.h"
-#include "oubli/base/file_windows.h"
 #include "oubli/data/load.h"
 
 namespace oubli {
@@ -122,7 +121,7 @@ class ArraySource final : public SampleSource {
     const std::size_t size = x_.view.bytes.size() / labels_.size();
     if (read_since_.fetch_add(size) > kReadAtOnce) {
       read_since_ = 0;
-      if (x_.file) release_pages(x_.file->bytes());
+      x_.release();
     }
     const std::span<const std::byte> bytes = x_.view.bytes.subspan(index * size, size);
     const std::vector<std::size_t> shape(x_.view.shape.begin() + 1, x_.view.shape.end());

@@ -7,6 +7,7 @@
 
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
+#include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
 #include "oubli/runtime/model_runner.h"
 
@@ -84,15 +85,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   std::vector<std::size_t> right(head.classes());
   std::vector<std::size_t> count(head.classes());
-  struct Owner {
-    explicit Owner(const fs::path& path) : file(path) {}
-    AtomicFile file;  // never committed: it goes when the run does
-    std::optional<MappedFile> map;
-  };
-  (void)remove_stale_temporaries(fs::temp_directory_path());  // of runs that were killed
-  const auto owner = std::make_shared<Owner>(
-      fs::temp_directory_path() /
-      fmt::format("oubli-features-{}", sha256_hex(as_bytes(model.path().string())).substr(0, 12)));
+  const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
   runner.run_all(
       *source_, indices, available_cores(),
       [&](std::size_t first, const ModelRunner::Batch& batch) {
@@ -109,18 +102,15 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
           ++count[label];
           if (largest(batch.logits.row(i)) == label) ++right[label];
         }
-        owner->file.write(std::as_bytes(batch.features.flat()));
+        features->write(std::as_bytes(batch.features.flat()));
       },
       "running the model", stop);
-  owner->map.emplace(owner->file.temporary_path());
   calibration_.space = Space::features;
-  calibration_.values = {DType::f32,
-                         {labels.size(), head.features()},
-                         owner->map->bytes(),
-                         "features of " + report_.data};
+  calibration_.values = {
+      DType::f32, {labels.size(), head.features()}, features->map(), "features of " + report_.data};
   calibration_.labels = labels;
   calibration_.files = {digest_of_source(*source_)};
-  calibration_.owner = owner;
+  calibration_.owner = features;
   for (std::size_t j = 0; j < count.size(); ++j) {
     report_.class_accuracy.push_back(count[j] == 0 ? std::numeric_limits<double>::quiet_NaN()
                                                    : static_cast<double>(right[j]) /

@@ -5,14 +5,8 @@
 #include <limits>
 
 #include "oubli/base/error.h"
+#include "oubli/base/x86.h"
 #include "oubli/nn/convolution.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define OUBLI_X86 1
-#else
-#define OUBLI_X86 0
-#endif
 
 namespace oubli {
 namespace {

@@ -383,12 +383,13 @@ class Onnx(unittest.TestCase):
         y = (images[:, ::side // 2, ::side // 2].transpose(0, 3, 1, 2).reshape(-1, 12) / 255.0 @ w.T.astype(np.float64)).argmax(1)
         for count in (few, many):
             np.savez(self.at("many_%d.npz" % count), x=images[:count], y=y[:count])
+            np.savez_compressed(self.at("many_%d.packed.npz" % count), x=images[:count], y=y[:count])
             for i in range(count):
                 folder = os.path.join(self.at("many_%d" % count), "abc"[y[i]])
                 os.makedirs(folder, exist_ok=True)
                 with open(os.path.join(folder, "%05d.ppm" % i), "wb") as file:
                     file.write(b"P6\n%d %d\n255\n" % (side, side) + images[i].tobytes())
-        for suffix in ("", ".npz"):
+        for suffix in ("", ".npz", ".packed.npz"):
             peaks = [self.peak_memory("forget", self.model("large"), "--class", 1, "--method", "naive", "--ignore-accuracy", "--data", self.at("many_%d%s" % (count, suffix)),
                                       "-o", self.at("new.onnx"), "--force") for count in (few, many)]
             print("peak memory, %d and %d images of %d x %d (%s): %.1f and %.1f MB" % (few, many, side, side, suffix or "folder", peaks[0] / 1e6, peaks[1] / 1e6))

@@ -43,6 +43,15 @@ void retype_value(Model& model, const onnx::ValueInfo& value) {
   onnx::set_varint(*tensor.find(schema::type::kElemType), kFloat);
 }
 
+bool casts_to_bfloat16(const onnx::Node& node, const onnx::Attribute& attribute) {
+  return node.op_type == "Cast" && attribute.name == "to" &&
+         attribute.i == static_cast<std::int64_t>(kBfloat16);
+}
+bool is_bfloat16_constant(const Model& model, const onnx::Attribute& attribute) {
+  return !attribute.tensor.empty() &&
+         model.tensor_info(attribute.tensor, "").data_type == kBfloat16;
+}
+
 // `original` knows where external data is now.
 void convert_to_float(Model& model, const Model& original) {
   Message& graph = model.graph_message();
@@ -58,12 +67,8 @@ void convert_to_float(Model& model, const Model& original) {
   }
   for (const onnx::Node& node : model.graph().nodes) {
     for (const onnx::Attribute& attribute : node.attributes) {
-      const bool to_bfloat16 = attribute.name == "to" &&
-                               attribute.i == static_cast<std::int64_t>(kBfloat16) &&
-                               node.op_type == "Cast";
-      const bool constant = !attribute.tensor.empty() &&
-                            model.tensor_info(attribute.tensor, "").data_type == kBfloat16;
-      if (!to_bfloat16 && !constant) continue;
+      const bool to_bfloat16 = casts_to_bfloat16(node, attribute);
+      if (!to_bfloat16 && !is_bfloat16_constant(model, attribute)) continue;
       Message& message = onnx::open(
           onnx::open(graph.fields[node.field], model.what()).fields[attribute.field], model.what());
       if (to_bfloat16) {
@@ -80,7 +85,12 @@ void convert_to_float(Model& model, const Model& original) {
 bool uses_bfloat16(const Model& model) {
   const auto is = [](std::uint64_t type) { return type == kBfloat16; };
   return std::ranges::any_of(model.graph().initializers, is, &onnx::TensorInfo::data_type) ||
-         std::ranges::any_of(model.graph().inputs, is, &onnx::ValueInfo::element_type);
+         std::ranges::any_of(model.graph().inputs, is, &onnx::ValueInfo::element_type) ||
+         std::ranges::any_of(model.graph().nodes, [&](const onnx::Node& node) {
+           return std::ranges::any_of(node.attributes, [&](const onnx::Attribute& attribute) {
+             return casts_to_bfloat16(node, attribute) || is_bfloat16_constant(model, attribute);
+           });
+         });
 }
 
 // A model just written names side files that are not at their place yet.

@@ -148,6 +148,13 @@ def make(folder):
         for typed in (False, True):
             m.add(kind + ("_typed" if typed else ""), knodes + [node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
                   kinits + [tensor("W", W, kind, typed), tensor("b", B, kind, typed)], [out(kind=kind)], kind=kind)
+        m.add(kind + "_external", knodes + [node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
+              kinits + [tensor("W", W, kind), tensor("b", B, kind)], [out(kind=kind)], kind=kind, external=True)
+    # bfloat16 in constants alone, from and to float32
+    weights = [node("Constant", [], [name], value=tensor("", array, "bf16")) for name, array in (("W", W), ("b", B))]
+    mlp("bf16_constants", weights + [node("Cast", ["f"], ["f16"], to=TensorProto.BFLOAT16),
+                                     node("Gemm", ["f16", "W", "b"], ["l"], transB=1), node("Cast", ["l"], ["y"], to=TensorProto.FLOAT)],
+        [], kind="bf16", inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", D])])
     # --- convolutions
     kernel = W.reshape(K, P, 1, 1)
     pool_vi = [out("z", ["n", K, 4, 4])]

@@ -177,10 +177,10 @@ class ClassAudit {
   void distances(Observer observer, ObserverResult& result) {
     if (observer == Observer::label || options_.directions == 0) return;
     Matrix<float> seen[2];
-    for (std::size_t side = 0; side < 2; ++side) {
+    run_tasks(2, options_.workers, [&](std::size_t side, unsigned) {
       seen[side] = rows_[side].logits;
       observe(observer, seen[side]);
-    }
+    });
     const std::size_t columns = seen[0].cols();
     // The last direction is the all-ones one.
     Matrix<float> directions = random_directions(options_.directions + 1, columns, options_.seed);
@@ -195,16 +195,23 @@ class ClassAudit {
     Matrix<float> some(few + 1, columns);
     std::ranges::copy(directions.view().middle_rows(0, few).flat(), some.flat().begin());
     std::ranges::copy(directions.row(options_.directions), some.row(few).begin());
+    const std::size_t groups[2] = {jackknife_groups(models_[0]), jackknife_groups(models_[1])};
     for (std::size_t side = 0; side < 2; ++side) {
-      for (std::size_t group = 0; group < jackknife_groups(models_[side]); ++group) {
-        const Matrix<float> kept = without_group(seen[side], models_[side], group);
-        const std::vector<double> ks =
-            directional_ks(side == 0 ? kept : seen[0], side == 1 ? kept : seen[1], some,
-                           options_.workers, options_.stop);
-        result.ks_left_out[side].push_back(mean_std(std::span(ks).first(few)).mean);
-        result.ks_ones_left_out[side].push_back(ks[few]);
-      }
+      result.ks_left_out[side].resize(groups[side]);
+      result.ks_ones_left_out[side].resize(groups[side]);
     }
+    run_tasks(
+        groups[0] + groups[1], options_.workers,
+        [&](std::size_t task, unsigned) {
+          const std::size_t side = task < groups[0] ? 0 : 1;
+          const std::size_t group = task - side * groups[0];
+          const Matrix<float> kept = without_group(seen[side], models_[side], group);
+          const std::vector<double> ks =
+              directional_ks(side == 0 ? kept : seen[0], side == 1 ? kept : seen[1], some);
+          result.ks_left_out[side][group] = mean_std(std::span(ks).first(few)).mean;
+          result.ks_ones_left_out[side][group] = ks[few];
+        },
+        options_.stop);
   }
 
   static constexpr std::size_t kJackknifeDirections = 32;

@@ -17,22 +17,23 @@ float between(float low, float high) {
   return middle < high ? middle : low;
 }
 
-std::vector<float> edges_of(std::span<const float> sorted) {
+// `sorted`: keys of all values, ascending.
+std::vector<float> edges_of(std::span<const std::uint32_t> sorted) {
   std::size_t distinct = 1;
-  for (std::size_t i = 1; i < sorted.size(); ++i)
-    if (sorted[i] != sorted[i - 1]) ++distinct;
+  for (std::size_t i = 1; i < sorted.size(); ++i) distinct += sorted[i] != sorted[i - 1] ? 1U : 0U;
   std::vector<float> edges;
   if (distinct <= kBins) {
     for (std::size_t i = 1; i < sorted.size(); ++i)
-      if (sorted[i] != sorted[i - 1]) edges.push_back(between(sorted[i - 1], sorted[i]));
+      if (sorted[i] != sorted[i - 1])
+        edges.push_back(between(value_of_key(sorted[i - 1]), value_of_key(sorted[i])));
     return edges;
   }
   for (std::size_t b = 1; b < kBins; ++b) {
     // The end of the run of equal values in which the quantile falls.
-    const float value = sorted[b * sorted.size() / kBins - 1];
-    const auto next = std::ranges::upper_bound(sorted, value);
+    const std::uint32_t key = sorted[b * sorted.size() / kBins - 1];
+    const auto next = std::ranges::upper_bound(sorted, key);
     if (next == sorted.end()) break;
-    const float edge = between(value, *next);
+    const float edge = between(value_of_key(key), value_of_key(*next));
     if (edges.empty() || edge > edges.back()) edges.push_back(edge);
   }
   return edges;
@@ -67,34 +68,32 @@ PaddedEdges padded(std::span<const float> edges) {
 
 }  // namespace
 
-Bins Bins::fit(MatrixView<const float> x, Team& team) {
+Bins Bins::fit(MatrixView<const float> columns, Team& team) {
   Bins bins;
-  bins.edges_.resize(x.cols());
-  struct Scratch {
-    std::vector<float> values;
-    std::vector<std::uint64_t> keys;
-  };
-  std::vector<Scratch> scratch(team.workers());
-  team.run(x.cols(), [&](std::size_t feature, unsigned worker) {
-    auto& [values, keys] = scratch[worker];
-    values.resize(x.rows());
-    for (std::size_t i = 0; i < x.rows(); ++i) values[i] = x.data()[i * x.cols() + feature];
-    radix_sort(values, keys);
-    bins.edges_[feature] = edges_of(values);
-  });
+  bins.edges_.resize(columns.rows());
+  for_each_sorted_column<std::uint32_t>(
+      columns.rows(), columns.cols(), team,
+      [&](std::size_t feature, std::size_t first, std::span<std::uint32_t> keys) {
+        std::ranges::transform(columns.row(feature).subspan(first, keys.size()), keys.begin(),
+                               order_key);
+      },
+      [&](std::size_t feature, std::span<const std::uint32_t> sorted) {
+        bins.edges_[feature] = edges_of(sorted);
+      });
   return bins;
 }
 
-std::vector<std::uint16_t> Bins::columns(MatrixView<const float> x, Team& team) const {
-  std::vector<std::uint16_t> columns(x.rows() * x.cols());
-  constexpr std::size_t kRows = 16384;  // per task: few features alone would not share out evenly
-  const std::size_t blocks = (x.rows() + kRows - 1) / kRows;
-  team.run(x.cols() * blocks, [&](std::size_t task, unsigned) {
-    const std::size_t feature = task / blocks, begin = task % blocks * kRows;
-    find_bins(padded(edges_[feature]), x.data() + begin * x.cols() + feature, x.cols(),
-              std::min(kRows, x.rows() - begin), columns.data() + feature * x.rows() + begin, 1);
+std::vector<std::uint16_t> Bins::columns(MatrixView<const float> columns, Team& team) const {
+  const std::size_t points = columns.cols();
+  std::vector<std::uint16_t> binned(columns.rows() * points);
+  constexpr std::size_t kPoints = 16384;  // per task: few features alone would not share out evenly
+  const std::size_t blocks = (points + kPoints - 1) / kPoints;
+  team.run(columns.rows() * blocks, [&](std::size_t task, unsigned) {
+    const std::size_t feature = task / blocks, begin = task % blocks * kPoints;
+    find_bins(padded(edges_[feature]), columns.row(feature).data() + begin, 1,
+              std::min(kPoints, points - begin), binned.data() + feature * points + begin, 1);
   });
-  return columns;
+  return binned;
 }
 
 void Bins::rows(MatrixView<const float> x, std::span<std::uint16_t> out) const {

@@ -18,10 +18,12 @@ class Bins {
  public:
   static constexpr std::size_t kMostBins = 1024;
 
-  static Bins fit(MatrixView<const float> x, Team& team);
+  // `columns`: features x points, see transposed().
+  static Bins fit(MatrixView<const float> columns, Team& team);
 
-  // Feature-major, [feature * rows + row], to learn from.
-  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> x, Team& team) const;
+  // Features x points again, to learn from.
+  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> columns,
+                                                   Team& team) const;
   // Row-major, [row * features + feature], to predict from; `out` of that size.
   void rows(MatrixView<const float> x, std::span<std::uint16_t> out) const;
   [[nodiscard]] std::size_t features() const { return edges_.size(); }

@@ -120,17 +120,32 @@ std::size_t choose(RandomStream& random, std::size_t bound) {
   return static_cast<std::size_t>(static_cast<std::uint64_t>(random.next_u32()) * bound >> 32);
 }
 
+// A node that is not split yet.
+struct Task {
+  std::uint32_t node;
+  std::uint32_t begin, end;  // of its entries
+  std::uint32_t depth;
+  Count total;
+};
+
 }  // namespace
 
+struct TreeBuffers::Content {
+  std::vector<Entry> entries, right;
+  std::vector<Task> tasks;
+  Histogram histogram;  // empty between nodes
+};
+
+TreeBuffers::TreeBuffers() : content_(std::make_unique<Content>()) {}
+TreeBuffers::~TreeBuffers() = default;
+TreeBuffers::TreeBuffers(TreeBuffers&&) noexcept = default;
+TreeBuffers& TreeBuffers::operator=(TreeBuffers&&) noexcept = default;
+
 DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint16_t> weights,
-                               const DecisionTreeOptions& options, RandomStream& random) {
-  struct Task {
-    std::uint32_t node;
-    std::uint32_t begin, end;
-    std::uint32_t depth;
-    Count total;
-  };
-  std::vector<Entry> entries;
+                               const DecisionTreeOptions& options, RandomStream& random,
+                               TreeBuffers& buffers) {
+  auto& [entries, right, tasks, histogram] = *buffers.content_;
+  entries.clear();
   entries.reserve(data.rows);
   Count all = 0;
   for (std::uint32_t row = 0; row < data.rows; ++row) {
@@ -139,10 +154,9 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
     all += count_of(entries.back());
   }
   OUBLI_ASSERT(!entries.empty());
-  std::vector<Entry> right(entries.size());
+  right.resize(data.rows);
   std::vector<std::uint16_t> features(data.features);
   std::iota(features.begin(), features.end(), std::uint16_t{0});
-  auto histogram = std::make_unique<Histogram>();
   std::vector<bool> is_fine(data.features);  // has more bins than the coarse ones
   for (std::size_t f = 0; f < data.features; ++f)
     is_fine[f] = std::any_of(data.column(f), data.column(f) + data.rows,
@@ -151,7 +165,7 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
   DecisionTree tree;
   tree.nodes_.resize(1);
   tree.probability_.resize(1);
-  std::vector<Task> tasks{{0, 0, static_cast<std::uint32_t>(entries.size()), 0, all}};
+  tasks.assign(1, {0, 0, static_cast<std::uint32_t>(entries.size()), 0, all});
   while (!tasks.empty()) {
     const Task task = tasks.back();
     tasks.pop_back();
@@ -171,7 +185,7 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
       const std::size_t feature = features[tried];
       const unsigned shift = node.size() >= kCoarseRows && is_fine[feature] ? kCoarseShift : 0;
       varies |=
-          try_feature(*histogram, node, data.column(feature), shift, feature, task.total, best);
+          try_feature(histogram, node, data.column(feature), shift, feature, task.total, best);
     }
     if (!varies) continue;
 

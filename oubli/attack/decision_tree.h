@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,12 +27,28 @@ struct DecisionTreeOptions {
   std::size_t max_features = 1;  // looked at per split, more only while all of them are constant
 };
 
+// What growing a tree needs besides the tree, kept for the next one: trees are grown side by side,
+// and memory that is taken and given back for each has all threads wait for each other.
+class TreeBuffers {
+ public:
+  TreeBuffers();
+  ~TreeBuffers();
+  TreeBuffers(TreeBuffers&&) noexcept;
+  TreeBuffers& operator=(TreeBuffers&&) noexcept;
+
+ private:
+  friend class DecisionTree;
+  struct Content;
+  std::unique_ptr<Content> content_;
+};
+
 // A binary classification tree over binned features, Gini impurity, as flat arrays.
 class DecisionTree {
  public:
   // `weights`: how often each row occurs in the bootstrap sample.
   static DecisionTree fit(const BinnedData& data, std::span<const std::uint16_t> weights,
-                          const DecisionTreeOptions& options, RandomStream& random);
+                          const DecisionTreeOptions& options, RandomStream& random,
+                          TreeBuffers& buffers);
 
   // Adds to sums[i] the leaf's share of label 1 for row i of `rows`, sums.size() rows of `features`
   // bins (Bins::rows).

@@ -1,8 +1,9 @@
 #include "oubli/attack/radix_sort.h"
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <utility>
+#include <vector>
 
 #include "oubli/base/error.h"
 
@@ -10,31 +11,27 @@ namespace oubli {
 namespace {
 
 constexpr unsigned kDigit = 11;
+constexpr unsigned kDigits = 3;
 constexpr std::uint32_t kMask = (1U << kDigit) - 1;
 
-// Unsigned integers in the order of the floats.
-std::uint32_t key_of(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);
-  return bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFU : 0x80000000U);
-}
-
-float value_of(std::uint32_t key) {
-  return std::bit_cast<float>(key ^ ((key >> 31) != 0 ? 0x80000000U : 0xFFFFFFFFU));
-}
-
-// Sorts by the upper 32 bits; `first` and `second` are of equal size, the result is in `second`.
-void sort_pairs(std::uint64_t* first, std::uint64_t* second, std::size_t count) {
-  std::array<std::array<std::uint32_t, 1U << kDigit>, 3> starts{};
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto key = static_cast<std::uint32_t>(first[i] >> 32);
-    ++starts[0][key & kMask];
-    ++starts[1][(key >> kDigit) & kMask];
-    ++starts[2][key >> (2 * kDigit)];
+template <typename Key>
+void sort_keys(std::span<Key> from, std::span<Key> to) {
+  OUBLI_ASSERT(from.size() == to.size() && from.size() < 0xFFFFFFFFU);
+  constexpr unsigned kShift = 8 * sizeof(Key) - 32;  // of the part that counts
+  const std::size_t count = from.size();
+  std::array<std::array<std::uint32_t, 1U << kDigit>, kDigits> starts{};
+  for (const Key key : from) {
+    const auto part = static_cast<std::uint32_t>(key >> kShift);
+    ++starts[0][part & kMask];
+    ++starts[1][(part >> kDigit) & kMask];
+    ++starts[2][part >> (2 * kDigit)];
   }
-  for (unsigned digit = 0; digit < 3; ++digit) {
+  Key* first = from.data();
+  Key* second = to.data();
+  for (unsigned digit = 0; digit < kDigits; ++digit) {  // an odd number: the last one ends in `to`
     std::uint32_t sum = 0;
     for (std::uint32_t& start : starts[digit]) sum += std::exchange(start, sum);
-    const unsigned shift = 32 + digit * kDigit;
+    const unsigned shift = kShift + digit * kDigit;
     for (std::size_t i = 0; i < count; ++i)
       second[starts[digit][(first[i] >> shift) & kMask]++] = first[i];
     std::swap(first, second);
@@ -43,26 +40,57 @@ void sort_pairs(std::uint64_t* first, std::uint64_t* second, std::size_t count) 
 
 }  // namespace
 
-void radix_sort(std::span<float> values, std::vector<std::uint64_t>& scratch) {
-  const std::size_t count = values.size();
-  scratch.resize(2 * count);
-  for (std::size_t i = 0; i < count; ++i)
-    scratch[i] = static_cast<std::uint64_t>(key_of(values[i])) << 32;
-  sort_pairs(scratch.data(), scratch.data() + count, count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = value_of(static_cast<std::uint32_t>(scratch[count + i] >> 32));
+void radix_sort(std::span<std::uint32_t> from, std::span<std::uint32_t> to) { sort_keys(from, to); }
+void radix_sort(std::span<std::uint64_t> from, std::span<std::uint64_t> to) { sort_keys(from, to); }
+
+template <typename Key>
+void for_each_sorted_column(
+    std::size_t columns, std::size_t rows, Team& team,
+    const std::function<void(std::size_t column, std::size_t first, std::span<Key> keys)>& fill,
+    const std::function<void(std::size_t column, std::span<const Key> sorted)>& use) {
+  const std::size_t halved = columns % team.workers(), whole = columns - halved;
+  struct Buffers {
+    std::vector<Key> keys, sorted;
+  };
+  std::vector<Buffers> of_worker(team.workers()), of_halved(halved);
+  for (Buffers& buffers : of_halved) {
+    buffers.keys.resize(rows);
+    buffers.sorted.resize(rows);
+  }
+  const auto sort_rows = [&](std::size_t column, std::size_t first, std::size_t count,
+                             Buffers& buffers) {
+    const auto keys = std::span(buffers.keys).subspan(first, count);
+    fill(column, first, keys);
+    radix_sort(keys, std::span(buffers.sorted).subspan(first, count));
+  };
+  team.run(whole + 2 * halved, [&](std::size_t task, unsigned worker) {
+    if (task < whole) {
+      Buffers& buffers = of_worker[worker];
+      buffers.keys.resize(rows);
+      buffers.sorted.resize(rows);
+      sort_rows(task, 0, rows, buffers);
+      use(task, buffers.sorted);
+    } else {
+      const std::size_t n = (task - whole) / 2, half = (task - whole) % 2;
+      const std::size_t first = half * (rows / 2);
+      sort_rows(whole + n, first, half == 0 ? rows / 2 : rows - first, of_halved[n]);
+    }
+  });
+  team.run(halved, [&](std::size_t n, unsigned) {
+    auto& [keys, sorted] = of_halved[n];
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(rows / 2);
+    std::merge(sorted.begin(), middle, middle, sorted.end(), keys.begin());
+    use(whole + n, keys);
+  });
 }
 
-std::vector<std::uint32_t> radix_order(const float* values, std::size_t count, std::size_t stride,
-                                       std::vector<std::uint64_t>& scratch) {
-  OUBLI_ASSERT(count < 0xFFFFFFFFU);
-  scratch.resize(2 * count);
-  for (std::size_t i = 0; i < count; ++i)
-    scratch[i] = static_cast<std::uint64_t>(key_of(values[i * stride])) << 32 | i;
-  sort_pairs(scratch.data(), scratch.data() + count, count);
-  std::vector<std::uint32_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(scratch[count + i]);
-  return order;
-}
+template void for_each_sorted_column<std::uint32_t>(
+    std::size_t, std::size_t, Team&,
+    const std::function<void(std::size_t, std::size_t, std::span<std::uint32_t>)>&,
+    const std::function<void(std::size_t, std::span<const std::uint32_t>)>&);
+template void for_each_sorted_column<std::uint64_t>(
+    std::size_t, std::size_t, Team&,
+    const std::function<void(std::size_t, std::size_t, std::span<std::uint64_t>)>&,
+    const std::function<void(std::size_t, std::span<const std::uint64_t>)>&);
 
 }  // namespace oubli

@@ -1,18 +1,37 @@
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
-#include <vector>
+
+#include "oubli/base/workers.h"
 
 namespace oubli {
 
-// Sorts finite floats ascending; -0 counts as 0. Least significant digit first, 11 bits at a time.
-// `scratch` grows as needed and may be reused.
-void radix_sort(std::span<float> values, std::vector<std::uint64_t>& scratch);
+// Unsigned integers in the order of finite floats; -0 counts as 0.
+[[nodiscard]] inline std::uint32_t order_key(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value + 0.0F);
+  return bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFU : 0x80000000U);
+}
+[[nodiscard]] inline float value_of_key(std::uint32_t key) {
+  return std::bit_cast<float>(key ^ ((key >> 31) != 0 ? 0x80000000U : 0xFFFFFFFFU));
+}
 
-// The stable ascending order of `count` values, the i-th at values[i * stride]; at most 2^32 - 1.
-[[nodiscard]] std::vector<std::uint32_t> radix_order(const float* values, std::size_t count,
-                                                     std::size_t stride,
-                                                     std::vector<std::uint64_t>& scratch);
+// Sorts ascending and stably from `from`, which is overwritten, to `to`, of the same size: 32-bit
+// keys, or 64-bit ones by their upper half. Least significant digit first, 11 bits at a time.
+void radix_sort(std::span<std::uint32_t> from, std::span<std::uint32_t> to);
+void radix_sort(std::span<std::uint64_t> from, std::span<std::uint64_t> to);
+
+// Sorts every column of a table by keys as above (of 64 bits: the lower half must ascend with the
+// row). fill(column, first row, keys) writes keys of some rows; use(column, sorted) has them all.
+// Columns are shared out, and those that are left over by halves, so that a team of two is not kept
+// waiting by an odd one. Memory is a few columns per worker.
+template <typename Key>
+void for_each_sorted_column(
+    std::size_t columns, std::size_t rows, Team& team,
+    const std::function<void(std::size_t column, std::size_t first, std::span<Key> keys)>& fill,
+    const std::function<void(std::size_t column, std::span<const Key> sorted)>& use);
 
 }  // namespace oubli

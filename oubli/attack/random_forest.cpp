@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oubli/attack/transpose.h"
 #include "oubli/base/workers.h"
 
 namespace oubli {
@@ -11,9 +12,14 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
                                const Options& options, RandomStream& random) {
   OUBLI_ASSERT(x.rows() == y.size() && x.rows() > 0 && x.cols() > 0 && options.trees > 0);
   Team team(options.workers);
-  Bins bins = Bins::fit(x, team);
-  const std::vector<std::uint16_t> columns = bins.columns(x, team);
-  const BinnedData data{columns, x.rows(), x.cols(), y};
+  Bins bins;
+  std::vector<std::uint16_t> binned;
+  {
+    const Matrix<float> columns = transposed(x, team);
+    bins = Bins::fit(columns, team);
+    binned = bins.columns(columns, team);
+  }
+  const BinnedData data{binned, x.rows(), x.cols(), y};
   const DecisionTreeOptions tree_options{
       .max_depth = options.max_depth,
       .max_features = options.max_features != 0
@@ -22,14 +28,20 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
   // Each tree has a stream of its own, so that trees can be grown in any order.
   const std::uint64_t seed = random.next_u64();
   std::vector<DecisionTree> trees(options.trees);
-  team.run(options.trees, [&](std::size_t tree, unsigned) {
+  struct Worker {
+    TreeBuffers buffers;
+    std::vector<std::uint16_t> weights;
+  };
+  std::vector<Worker> workers(team.workers());
+  team.run(options.trees, [&](std::size_t tree, unsigned worker) {
     RandomStream stream(seed, task_id("tree", {tree}));
-    std::vector<std::uint16_t> weights(x.rows());
+    auto& [buffers, weights] = workers[worker];
+    weights.assign(x.rows(), 0);
     for (std::size_t i = 0; i < x.rows(); ++i) {
       std::uint16_t& weight = weights[stream.below(x.rows())];
       if (weight != 0xFFFF) ++weight;  // beyond any chance, but no wrapping round
     }
-    trees[tree] = DecisionTree::fit(data, weights, tree_options, stream);
+    trees[tree] = DecisionTree::fit(data, weights, tree_options, stream, buffers);
   });
   return {std::move(bins), std::move(trees), options.workers};
 }

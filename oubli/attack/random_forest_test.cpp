@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "oubli/attack/test_points.h"
+#include "oubli/attack/transpose.h"
 
 namespace oubli {
 namespace {
@@ -22,17 +23,18 @@ RandomForest fit(const Points& train, RandomForestOptions options, std::uint64_t
 TEST(Bins, FewValuesEachHaveTheirOwn) {
   Matrix<float> x(6, 1, {3, 1, 2, 1, 3, 10});
   Team team(2);
-  const Bins bins = Bins::fit(x, team);
+  const Bins bins = Bins::fit(transposed(x, team), team);
   EXPECT_EQ(std::vector<float>(bins.edges(0).begin(), bins.edges(0).end()),
             (std::vector<float>{1.5, 2.5, 6.5}));
-  EXPECT_EQ(bins.columns(x, team), (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
+  EXPECT_EQ(bins.columns(transposed(x, team), team),
+            (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
 }
 
 TEST(Bins, AreTheNumberOfEdgesBelow) {
   const Points points = two_gaussians(20000, 3, 0, 1);
   Team team(2);
-  const Bins bins = Bins::fit(points.x, team);
-  const std::vector<std::uint16_t> columns = bins.columns(points.x, team);
+  const Bins bins = Bins::fit(transposed(points.x, team), team);
+  const std::vector<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
   std::vector<std::uint16_t> rows(columns.size());
   bins.rows(points.x, rows);
   std::vector<std::size_t> counts(Bins::kMostBins);
@@ -53,8 +55,8 @@ TEST(Bins, OneHeavyValueStaysWhole) {
   Points points = two_gaussians(3000, 1, 0, 2);
   for (std::size_t i = 0; i < 2000; ++i) points.x(i, 0) = 0.5F;
   Team team(2);
-  const Bins bins = Bins::fit(points.x, team);
-  const std::vector<std::uint16_t> columns = bins.columns(points.x, team);
+  const Bins bins = Bins::fit(transposed(points.x, team), team);
+  const std::vector<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
   for (std::size_t i = 2000; i < 3000; ++i)
     EXPECT_TRUE(points.x(i, 0) <= 0.6F || columns[i] > columns[0]);
 }
@@ -115,15 +117,16 @@ TEST(DecisionTree, EqualsTheDefinition) {
     train.y[i] = score > 8.8 ? 1 : 0;
   }
   Team team(2);
-  const Bins bins = Bins::fit(train.x, team);
-  const std::vector<std::uint16_t> columns = bins.columns(train.x, team);
+  const Bins bins = Bins::fit(transposed(train.x, team), team);
+  const std::vector<std::uint16_t> columns = bins.columns(transposed(train.x, team), team);
   const std::vector<std::uint16_t> once(300, 1);
   std::vector<std::size_t> rows(300);
   for (std::size_t i = 0; i < 300; ++i) rows[i] = i;
+  TreeBuffers buffers;  // the same for all: a tree must leave nothing to the next
   for (const std::size_t depth : {1U, 2U, 3U}) {
     RandomStream random(1, 1);
-    const DecisionTree tree = DecisionTree::fit({columns, 300, 3, train.y}, once,
-                                                {.max_depth = depth, .max_features = 3}, random);
+    const DecisionTree tree = DecisionTree::fit(
+        {columns, 300, 3, train.y}, once, {.max_depth = depth, .max_features = 3}, random, buffers);
     std::vector<std::uint16_t> test(300 * 3);
     bins.rows(train.x, test);
     std::vector<float> sums(300);

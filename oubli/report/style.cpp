@@ -108,6 +108,8 @@ img.sheet { max-width: 100%; height: auto; image-rendering: pixelated; backgroun
   nav { display: none; }
   h2, h3, h2 + p, h3 + p { break-after: avoid; }
   figure, tr, p, .answer { break-inside: avoid; }
+  /* with its caption on one sheet of paper, A4 or letter */
+  img.sheet { max-height: 200mm; }
   table { font-size: 8.5pt; }
   th, td { padding-right: 10px; }
   th.n, td.n { white-space: normal; }

@@ -197,6 +197,14 @@ class ReportTest(unittest.TestCase):
             "return [...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
             "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => t.innerText)")
         self.assertEqual(cut, [])
+        # A tall sheet of pictures has room for its caption on the same page (A4: 297 mm, less margins), undistorted.
+        width, height = self.browser.run(
+            "const sheet = document.querySelector('img.sheet'); const was = sheet.src;"
+            "sheet.src = 'data:image/svg+xml,<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"600\" height=\"2400\"/>';"
+            "return sheet.decode().then(() => { const box = sheet.getBoundingClientRect(); sheet.src = was;"
+            "return [box.width, box.height]; })")
+        self.assertLess(height, 240 * 96 / 25.4)
+        self.assertAlmostEqual(height / width, 4, delta=0.1)
         pdf = self.folder / "report.pdf"
         self.browser.pdf(pdf)
         self.assertGreater(pdf.stat().st_size, 10000)

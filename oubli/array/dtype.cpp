@@ -99,6 +99,18 @@ std::size_t size_of(DType type) { return facts(type).size; }
 std::string_view name_of(DType type) { return facts(type).name; }
 bool is_float(DType type) { return facts(type).significand_bits > 0; }
 double unit_roundoff(DType type) { return std::ldexp(1.0, -facts(type).significand_bits); }
+double smallest_positive(DType type) {
+  switch (type) {
+    case DType::f16:
+      return std::ldexp(1.0, -24);
+    case DType::bf16:
+      return std::ldexp(1.0, -133);
+    case DType::f32:
+      return static_cast<double>(std::numeric_limits<float>::denorm_min());
+    default:
+      return std::numeric_limits<double>::denorm_min();
+  }
+}
 
 double decode_f16(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1F;

@@ -17,6 +17,8 @@ enum class DType { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64, u64, bo
 [[nodiscard]] bool is_float(DType type);
 // Unit roundoff: half the distance from 1 to the next number (2^-24 for float32).
 [[nodiscard]] double unit_roundoff(DType type);
+// The distance between numbers near 0: below 2^-14 half floats do not get closer (2^-24 apart).
+[[nodiscard]] double smallest_positive(DType type);
 
 // Exact decodings, and encodings that round once, to nearest even, from double. Overflow gives
 // infinity, NaN stays NaN. (float16 through float32 would round twice.)

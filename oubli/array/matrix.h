@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -46,14 +47,34 @@ class MatrixView {
   std::size_t cols_ = 0;
 };
 
+// Where matrices begin in memory. Vector code adds up what stands before an aligned address on its
+// own, so sums must not depend on where the heap happens to have room.
+inline constexpr std::size_t kMatrixAlignment = 64;
+
+template <typename T>
+struct MatrixAllocator {
+  using value_type = T;
+  MatrixAllocator() = default;
+  template <typename U>
+  explicit MatrixAllocator(const MatrixAllocator<U>&) {}
+  T* allocate(std::size_t count) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{kMatrixAlignment}));
+  }
+  void deallocate(T* elements, std::size_t) {
+    ::operator delete (elements, std::align_val_t{kMatrixAlignment});
+  }
+  friend bool operator==(const MatrixAllocator&, const MatrixAllocator&) { return true; }
+};
+
 // Row-major matrix that owns its elements, zero to begin with.
 template <typename T>
 class Matrix {
  public:
   Matrix() = default;
   Matrix(std::size_t rows, std::size_t cols) : values_(rows * cols), rows_(rows), cols_(cols) {}
-  Matrix(std::size_t rows, std::size_t cols, std::vector<T> values)
-      : values_(std::move(values)), rows_(rows), cols_(cols) {
+  Matrix(std::size_t rows, std::size_t cols, const std::vector<T>& values)
+      : values_(values.begin(), values.end()), rows_(rows), cols_(cols) {
     OUBLI_ASSERT(values_.size() == rows * cols);
   }
 
@@ -80,7 +101,7 @@ class Matrix {
   friend bool operator==(const Matrix&, const Matrix&) = default;
 
  private:
-  std::vector<T> values_;
+  std::vector<T, MatrixAllocator<T>> values_;
   std::size_t rows_ = 0;
   std::size_t cols_ = 0;
 };

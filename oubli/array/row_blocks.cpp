@@ -8,6 +8,15 @@
 #include "oubli/base/workers.h"
 
 namespace oubli {
+namespace {
+
+// As a matrix of ours would be: wherever it stands in a file, sums over it are the same.
+bool is_aligned(std::span<const std::byte> bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % kMatrixAlignment == 0;
+}
+
+}  // namespace
+
 void for_each_row_block(
     const TensorView& matrix,
     const std::function<void(std::size_t first_row, MatrixView<const double> block)>& visit) {
@@ -25,18 +34,16 @@ void for_each_row_block(
   const std::size_t row_bytes = cols * size_of(matrix.dtype);
   const std::size_t block_rows =
       std::max<std::size_t>(1, block_elements / std::max<std::size_t>(1, cols));
-  const bool in_place = as_double_matrix(matrix).has_value();
   const std::size_t blocks = (rows + block_rows - 1) / block_rows;
   const std::size_t buffers = std::min<std::size_t>(std::max(1U, workers), blocks);
-  std::vector<Matrix<double>> buffer_of(
-      buffers, Matrix<double>(in_place ? 0 : std::min(rows, block_rows), cols));
+  std::vector<Matrix<double>> buffer_of(buffers, Matrix<double>(std::min(rows, block_rows), cols));
   run_tasks(blocks, workers, [&](std::size_t index, unsigned worker) {
     const std::size_t first = index * block_rows;
     Matrix<double>& buffer = buffer_of[worker];
     const std::size_t count = std::min(block_rows, rows - first);
     const auto bytes = matrix.bytes.subspan(first * row_bytes, count * row_bytes);
     MatrixView<const double> block(reinterpret_cast<const double*>(bytes.data()), count, cols);
-    if (!in_place) {
+    if (matrix.dtype != DType::f64 || !is_aligned(bytes)) {
       decode(matrix.dtype, bytes, buffer.flat().first(count * cols));
       block = {buffer.data(), count, cols};
     }
@@ -46,8 +53,7 @@ void for_each_row_block(
 }
 
 std::optional<MatrixView<const double>> as_double_matrix(const TensorView& tensor) {
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
-  if (tensor.dtype != DType::f64 || tensor.rank() != 2 || address % alignof(double) != 0)
+  if (tensor.dtype != DType::f64 || tensor.rank() != 2 || !is_aligned(tensor.bytes))
     return std::nullopt;
   return MatrixView<const double>(reinterpret_cast<const double*>(tensor.bytes.data()),
                                   tensor.shape[0], tensor.shape[1]);

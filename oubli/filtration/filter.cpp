@@ -160,6 +160,10 @@ NewHead HeadFilter::apply(const HeadView& head) const {
   keep_and_correct(std::span<const double>(old_bias), retained, d, coefficients,
                    std::span(new_bias));
   result.bias = to_tensor(new_bias, head.bias ? head.bias->dtype : type);
+  if (head.bias) {  // [1, classes] stays [1, classes']
+    result.bias->shape = head.bias->shape;
+    *std::ranges::find(result.bias->shape, classes) = kept;
+  }
   return result;
 }
 

@@ -12,7 +12,8 @@
 namespace oubli {
 
 // The retained classes, in order: all of [0, classes) that are not in `forget`.
-// Error{usage} if a class is unknown or named twice, if none is forgotten or fewer than two remain.
+// Error{usage} if a class is unknown or named twice or none is forgotten, {unfilterable} if fewer
+// than two remain.
 [[nodiscard]] std::vector<std::size_t> retained_classes(std::size_t classes,
                                                         std::span<const std::size_t> forget);
 

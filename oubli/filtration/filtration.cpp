@@ -51,7 +51,7 @@ Filtration Filtration::solve(const HeadView& head, const Calibration& calibratio
   validate(head);
   if (calibration.space == Space::logits) {
     check_means(calibration, head.classes(), head.classes());
-    return solve_on_logits(calibration, forget, solver);
+    return solve_on_logits(&head, calibration, forget, solver);
   }
   check_means(calibration, head.classes(), head.features());
   Filtration f(head.classes(), forget);
@@ -70,11 +70,16 @@ Filtration Filtration::solve(const HeadView& head, const Calibration& calibratio
 
 Filtration Filtration::solve_on_logits(const Calibration& calibration,
                                        std::span<const std::size_t> forget, Solver solver) {
+  return solve_on_logits(nullptr, calibration, forget, solver);
+}
+
+Filtration Filtration::solve_on_logits(const HeadView* head, const Calibration& calibration,
+                                       std::span<const std::size_t> forget, Solver solver) {
   OUBLI_ASSERT(calibration.space == Space::logits);
   const std::size_t classes = calibration.means.shape.empty() ? 0 : calibration.means.shape[0];
   check_means(calibration, classes, classes);
   Filtration f(classes, forget);
-  f.duals_ = solve_duals(nullptr, calibration, forget, solver);
+  f.duals_ = solve_duals(head, calibration, forget, solver);
   f.forgotten_logit_means_ = pick_rows(calibration.means, forget);
   // s_c = (mean of A over rows and columns R) - (mean of pi a_c) [the paper's formula for z].
   const std::vector<double> a_R = rows_mean(calibration.means, f.retained_);
@@ -117,6 +122,7 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
                         filtration.report(),
                         {},
                         filtration.logit_filter(target)};
+  if (!result.solver->doubts.empty()) result.warnings.push_back(result.solver->doubts);
   if (target.method != Method::normalization && head.classes() > head.features() + 1)
     result.warnings.push_back(
         fmt::format("{} classes and {} features: method {} disturbs retained classes here, "

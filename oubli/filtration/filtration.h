@@ -37,6 +37,9 @@ class Filtration {
   [[nodiscard]] HeadFilter head_filter(const HeadView& head, const Target& target) const;
 
  private:
+  // `head`, if known, tells whether its logits can be independent.
+  static Filtration solve_on_logits(const HeadView* head, const Calibration& calibration,
+                                    std::span<const std::size_t> forget, Solver solver);
   Filtration(std::size_t classes, std::span<const std::size_t> forget);
 
   std::size_t classes_;

@@ -53,10 +53,18 @@ void validate(const HeadView& head) {
     fail(ErrorCode::bad_input, "{}: {}, wanted a matrix of floating-point numbers",
          head.weights.what, describe(head.weights));
   if (head.features() == 0) fail(ErrorCode::bad_input, "{}: no features", head.weights.what);
+  if (head.classes() == 0) fail(ErrorCode::bad_input, "{}: no classes", head.weights.what);
   if (!head.bias) return;
-  if (!is_float(head.bias->dtype) || head.bias->count() != head.classes())
+  const auto is_long = [](std::size_t extent) { return extent != 1; };
+  if (!is_float(head.bias->dtype) || head.bias->count() != head.classes() ||
+      std::ranges::count_if(head.bias->shape, is_long) > 1)
     fail(ErrorCode::bad_input, "{}: {}, wanted {} floating-point numbers, one per class",
          head.bias->what, describe(*head.bias), head.classes());
+}
+
+void require_finite(const HeadView& head) {
+  for_each_row_block(head.weights, available_cores(), [](std::size_t, MatrixView<const double>) {});
+  (void)bias_of(head);
 }
 
 std::vector<double> bias_of(const HeadView& head) {
@@ -88,6 +96,26 @@ Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> feat
   for (double& value : bias) value = std::abs(value);
   add_to_rows(magnitudes, bias);
   return magnitudes;
+}
+
+Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> features) {
+  HeadView weights_alone = head;
+  weights_alone.bias.reset();
+  Matrix<double> errors = magnitudes_of(weights_alone, features);
+  const double eps_W = unit_roundoff(head.weights.dtype);
+  const double least_W = smallest_positive(head.weights.dtype) / 2 * std::abs(head.weight_scale);
+  std::vector<double> of_bias = bias_of(head);
+  for (double& value : of_bias) {
+    value = std::abs(value) * (head.bias ? unit_roundoff(head.bias->dtype) : 0);
+    if (head.bias) value += smallest_positive(head.bias->dtype) / 2 * std::abs(head.bias_scale);
+  }
+  for (std::size_t n = 0; n < errors.rows(); ++n) {
+    double size = 0;
+    for (const double value : features.row(n)) size += std::abs(value);
+    for (std::size_t j = 0; j < errors.cols(); ++j)
+      errors(n, j) = eps_W * errors(n, j) + least_W * size + of_bias[j];
+  }
+  return errors;
 }
 
 Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, unsigned workers) {

@@ -25,6 +25,8 @@ struct HeadView {
 
 // Error{bad_input} unless weights are a float matrix and the bias, if any, has one value per class.
 void validate(const HeadView& head);
+// Error{bad_input} if a number of the head is none, or infinite. Reads all of it.
+void require_finite(const HeadView& head);
 
 // b, scaled; zeros where the head has none.
 [[nodiscard]] std::vector<double> bias_of(const HeadView& head);
@@ -36,6 +38,10 @@ void validate(const HeadView& head);
                                       unsigned workers);
 // |X| |W|^T + 1 |b|^T, scaled: what the rounding errors of the logits of X are measured in.
 [[nodiscard]] Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> features);
+// How far rounding the head's numbers to their types can move the logits of X: eps_W |X| |W|^T +
+// 1 eps_b |b|^T, and half the distance between the smallest numbers for each product.
+[[nodiscard]] Matrix<double> storage_errors_of(const HeadView& head,
+                                               MatrixView<const double> features);
 // Y W, scaled: combinations Y (n x classes) of the rows of W, n x features.
 [[nodiscard]] Matrix<double> combine_rows(const HeadView& head,
                                           MatrixView<const double> combinations);

@@ -29,7 +29,7 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
   const Matrix<double> before = logits_of(old_head, m);
   const Matrix<double> after = logits_of(new_head, m);
   const Matrix<double> magnitude = magnitudes_of(new_head, m);
-  const double storage = unit_roundoff(new_head.weights.dtype);
+  const Matrix<double> storage = storage_errors_of(new_head, m);
   // Both sides are sums of some features + terms products, evaluated in double.
   const double arithmetic =
       static_cast<double>(m.cols() + filter.beta.size() + 4) * unit_roundoff(DType::f64);
@@ -54,9 +54,7 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
       }
       const double error = std::abs(after(n, i) - expected);
       result.largest_error = std::max(result.largest_error, error);
-      // An all-zero row has no rounding to allow for: any error at all is then too much.
-      const double bound =
-          2 * storage * magnitude(n, i) + arithmetic * (magnitude(n, i) + expected_magnitude);
+      const double bound = 2 * storage(n, i) + arithmetic * (magnitude(n, i) + expected_magnitude);
       const double ratio = error == 0 ? 0 : error / bound;
       if (ratio > result.largest_ratio) {
         result.largest_ratio = ratio;

@@ -25,8 +25,10 @@ constexpr double kPaperFromLogits = 1e-5;  // A averaged from float32 logits
 constexpr double kPaperFromHead = 1e-7;    // A = W M + b 1^T in double
 constexpr double kAffine = 1e-6;
 constexpr double kLargestGain = 1;
-// Below this even a solver that was asked for by name gives noise.
+// Below this even a solver that was asked for by name gives noise; with means of logits, which
+// float32 networks know to seven digits, sooner.
 constexpr double kHopeless = 1e-14;
+constexpr double kHopelessFromLogits = 1e-7;
 
 // One way to the dual functions, and where they live.
 struct Attempt {
@@ -122,9 +124,25 @@ struct Problem {
     return logit_means;
   }
 
+  // A = [W b][M; 1]: k mean predictions of a layer of p features lie in p dimensions, and cannot be
+  // independent, not even affinely, if there are more than p + 1.
+  [[nodiscard]] bool logits_are_dependent() const {
+    return head != nullptr && classes > head->features() + 1;
+  }
+  // What a solver that was asked for must reach to be more than noise.
+  [[nodiscard]] double hopeless(Solver solver) const {
+    return calibration->space == Space::logits && solver != Solver::ridge ? kHopelessFromLogits
+                                                                          : kHopeless;
+  }
+
   Attempt attempt(Solver solver) {
     const TensorView& means = calibration->means;
     const std::size_t dimensions = means.shape[1];
+    if ((solver == Solver::paper || solver == Solver::logit_affine) && logits_are_dependent())
+      fail(ErrorCode::unfilterable,
+           "solver {}: {} classes on {} features: their mean predictions are linearly dependent; "
+           "use --solver auto or ridge",
+           name_of(solver), classes, head->features());
     Attempt result{solver, {}, &means, calibration->space, 0, {}, false};
     switch (solver) {
       case Solver::paper:
@@ -164,6 +182,7 @@ struct Problem {
 
   // The solvers auto tries, best first; the last is taken whatever its gain.
   [[nodiscard]] std::vector<Solver> candidates() const {
+    if (calibration->space == Space::logits && logits_are_dependent()) return {Solver::ridge};
     if (calibration->space == Space::logits)
       return {Solver::paper, Solver::logit_affine, Solver::ridge};
     if (classes > calibration->means.shape[1] + 1) return {Solver::ridge};
@@ -175,11 +194,16 @@ Attempt choose(Problem& problem, Solver solver, SolverReport& report) {
   if (solver != Solver::automatic) {
     Attempt attempt = problem.attempt(solver);
     report.reason = "asked for";
-    if (!finite(attempt.g) || attempt.g.conditioning < kHopeless)
+    if (!finite(attempt.g) || attempt.g.conditioning < problem.hopeless(solver))
       fail(ErrorCode::unfilterable,
-           "solver {}: the mean predictions are linearly dependent (conditioning {:.1e}), so it "
-           "would compute noise; use --solver auto, affine, logit-affine or ridge",
-           name_of(solver), attempt.g.conditioning);
+           "solver {}: the {} are linearly dependent (conditioning {:.1e}), so it would compute "
+           "noise; use --solver auto{}",
+           name_of(solver),
+           attempt.space == Space::logits ? "mean predictions" : "class means of the features",
+           attempt.g.conditioning,
+           solver == Solver::paper ? ", affine, logit-affine or ridge" : " or ridge");
+    if (std::string why_not = objection(attempt); !why_not.empty())
+      report.doubts = why_not + ", and auto would not take it: expect retained classes to be moved";
     return attempt;
   }
   const std::vector<Solver> candidates = problem.candidates();

@@ -17,7 +17,6 @@
 
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
-#include "oubli/base/output.h"
 
 namespace oubli {
 namespace {
@@ -267,11 +266,6 @@ void write_file(const std::filesystem::path& path, std::span<const std::byte> by
 void write_file(const std::filesystem::path& path, std::string_view text, bool replace,
                 unsigned mode) {
   write_file(path, as_bytes(text), replace, mode);
-}
-
-void prepare_output(const std::filesystem::path& path, bool replace) {
-  (void)remove_stale_temporaries(folder_of(path));
-  if (!replace) require_free(path);
 }
 
 std::size_t remove_stale_temporaries(const std::filesystem::path& folder) {

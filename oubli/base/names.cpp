@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -74,12 +75,31 @@ std::vector<std::string> nearest_names(std::string_view word,
 std::size_t class_named(std::string_view word, std::span<const std::string> names,
                         std::size_t classes) {
   OUBLI_ASSERT(names.empty() || names.size() == classes);
-  const auto found = std::ranges::find(names, word);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  std::size_t index = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, index);
-  if (error == std::errc() && stop == end && index < classes) return index;
+  const auto by_name = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - names.begin());
+  };
+  const auto by_index = [&](std::string_view digits) -> std::optional<std::size_t> {
+    std::size_t index = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, index);
+    if (error != std::errc() || stop != end || index >= classes) return std::nullopt;
+    return index;
+  };
+  constexpr std::string_view kName = "name:", kIndex = "index:";
+  const std::optional<std::size_t> named = by_name(word), numbered = by_index(word);
+  // To forget the wrong class is the worst that can happen.
+  if (named && numbered && *named != *numbered)
+    fail(ErrorCode::usage,
+         "class '{}' is the name of class {} and the index of class {}; say name:{} or index:{}",
+         word, *named, *numbered, word, word);
+  if (named) return *named;
+  if (numbered) return *numbered;
+  if (word.starts_with(kName))
+    if (const auto found = by_name(word.substr(kName.size()))) return *found;
+  if (word.starts_with(kIndex))
+    if (const auto found = by_index(word.substr(kIndex.size()))) return *found;
   if (names.empty())
     fail(ErrorCode::usage,
          "no class '{}': classes are numbered 0 to {}, and have no names here "
@@ -95,6 +115,8 @@ std::string class_label(std::size_t index, std::span<const std::string> names) {
 
 std::vector<std::string> parse_class_names(std::string_view text, std::size_t classes,
                                            const std::string& what) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // which some editors write
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> names;
   std::set<std::string_view> seen;
   while (!text.empty()) {

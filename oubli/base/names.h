@@ -14,7 +14,8 @@ namespace oubli {
                                                      std::size_t count = 3);
 
 // The class that `word` names: by its name in `names` (empty, or one per class), else by its index
-// below `classes`. Error{usage} with the nearest names if there is no such class.
+// below `classes`; "name:..." and "index:..." say which. Error{usage} with the nearest names if
+// there is no such class, or if the word is the name of one and the index of another.
 [[nodiscard]] std::size_t class_named(std::string_view word, std::span<const std::string> names,
                                       std::size_t classes);
 

@@ -28,7 +28,11 @@ std::string refusal(ErrorCode code, Action action) {
 TEST(ClassNamed, ByNameThenByIndex) {
   const std::vector<std::string> names{"bob", "0", "alice"};
   EXPECT_EQ(class_named("alice", names, 3), 2U);
-  EXPECT_EQ(class_named("0", names, 3), 1U) << "a name wins over an index";
+  EXPECT_THAT(refusal(ErrorCode::usage, [&] { (void)class_named("0", names, 3); }),
+              ::testing::HasSubstr("name of class 1 and the index of class 0"));
+  EXPECT_EQ(class_named("name:0", names, 3), 1U);
+  EXPECT_EQ(class_named("index:0", names, 3), 0U);
+  EXPECT_EQ(class_named("1", std::vector<std::string>{"0", "1", "2"}, 3), 1U) << "they agree";
   EXPECT_EQ(class_named("2", names, 3), 2U);
   EXPECT_EQ(class_named("2", {}, 3), 2U);
   EXPECT_EQ(class_label(2, names), "2 (alice)");
@@ -41,6 +45,10 @@ TEST(ClassNamed, ByNameThenByIndex) {
 }
 
 TEST(ParseClassNames, OneLineEach) {
+  EXPECT_THAT(parse_class_names("\xEF\xBB\xBF"
+                                "a\nb\n",
+                                2, "n"),
+              ::testing::ElementsAre("a", "b"));
   EXPECT_THAT(parse_class_names("a\r\nb c\nd\xC3\xA9j\xC3\xA0", 3, "n"),
               ::testing::ElementsAre("a", "b c", "d\xC3\xA9j\xC3\xA0"));
   for (const char* const text :

@@ -1,11 +1,18 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 
 namespace oubli {
 
 // For the start of work that ends in an AtomicFile at `path`: removes what killed runs left beside
-// it. Error{usage} if it is there and not to be replaced.
+// it. Error{usage} if it is there and not to be replaced, or is no file; {io} if its folder is not
+// there.
 void prepare_output(const std::filesystem::path& path, bool replace);
+
+// Error{usage} if an output is an input, or another output: whatever was said about replacing.
+// Empty paths do not count.
+void require_apart(std::span<const std::filesystem::path> outputs,
+                   std::span<const std::filesystem::path> inputs);
 
 }  // namespace oubli

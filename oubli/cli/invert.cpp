@@ -229,7 +229,8 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
 }
 
 void run(const Options& options) {
-  prepare_output(options.output / "inversion.json", options.force);
+  if (std::filesystem::exists(options.output))
+    prepare_output(options.output / "inversion.json", options.force);
   std::optional<NamedNetwork> model;
   if (!options.model.empty()) model = load_network(options.model);
   const ImageSet data = model ? load_for(*model, options) : load(options);

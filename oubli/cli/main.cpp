@@ -1,14 +1,19 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "oubli/base/error.h"
+#include "oubli/base/names.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 #include "oubli/cli/commands.h"
@@ -37,6 +42,9 @@ int main(int argc, char** argv) {
   struct sigaction action {};
   action.sa_handler = on_bus_error;
   sigaction(SIGBUS, &action, nullptr);
+  // A file that may not grow further (ulimit -f) is then an error of write(), with a message.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
 
   try {
     CLI::App app{"Takes a class out of a trained classifier, and measures whether that worked.",
@@ -69,12 +77,21 @@ int main(int argc, char** argv) {
     oubli::cli::add_reproduce(app);
     oubli::cli::add_status(app);
     oubli::cli::add_train(app);
+    std::vector<std::string> commands;
+    for (const CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; }))
+      commands.push_back(command->get_name());
+    if (argc > 1 && *argv[1] != '-' && std::ranges::find(commands, argv[1]) == commands.end()) {
+      oubli::fail(ErrorCode::usage, "no command '{}'; did you mean {}? ('oubli --help' has all)",
+                  argv[1], oubli::nearest_names(argv[1], commands, 1)[0]);
+    }
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      const int code = app.exit(error);
-      return code == 0 ? 0 : static_cast<int>(ErrorCode::usage);
+      if (app.exit(error) != 0) return static_cast<int>(ErrorCode::usage);
     }
+    // Small results wait in a buffer until now.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      oubli::fail(ErrorCode::io, "standard output cannot be written: {}", std::strerror(errno));
     return 0;
   } catch (const oubli::Error& error) {
     return report(error.code(), error.what());

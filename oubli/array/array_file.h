@@ -65,6 +65,13 @@ class ArrayFile {
   // byte. The caller commits `out`.
   virtual void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const = 0;
 
+  // What the file says in words, beside the names of tensors: metadata, arrays of text.
+  struct Words {
+    std::string where;
+    std::string text;
+  };
+  [[nodiscard]] virtual std::vector<Words> words() const { return {}; }
+
   [[nodiscard]] const MappedFile& file() const { return *file_; }
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
   // "head.npz:W"

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "oubli/array/npy.h"
 
@@ -24,6 +26,32 @@ void add_tensor(ZipWriter& zip, const std::string& name, const TensorView& tenso
   const std::string header = npy_header(tensor.dtype, tensor.shape);
   const std::array pieces{as_bytes(header), tensor.bytes};
   zip.add(name + std::string(kSuffix), pieces, deflate, stamp);
+}
+
+void add_utf8(std::string& text, std::uint32_t code) {
+  const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
+  if (code < 0x80) return add(code);
+  const unsigned more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes after the first
+  add((0xFF00U >> (more + 1) & 0xFFU) | (code >> (6 * more) & 0x3FU));
+  for (unsigned i = more; i-- > 0;) add(0x80 | (code >> (6 * i) & 0x3F));
+}
+
+// NumPy's arrays of text, "|S5" (bytes) or "<U5" (code points of four bytes), as lines: elements of
+// a fixed length, filled up with zeros. Empty for other types.
+std::string lines_of(const std::string& dtype_name, std::span<const std::byte> elements) {
+  const bool wide = dtype_name.starts_with("<U");
+  if (!wide && !dtype_name.starts_with("|S")) return {};
+  const std::size_t letters = std::strtoull(dtype_name.c_str() + 2, nullptr, 10);
+  const std::size_t size = wide ? 4 : 1;
+  std::string text;
+  for (std::size_t i = 0; i < elements.size() / size; ++i) {
+    if (letters != 0 && i % letters == 0) text.push_back('\n');
+    std::uint32_t code = 0;
+    std::memcpy(&code, elements.data() + i * size, size);
+    if (wide && code != 0) add_utf8(text, code);
+    if (!wide && code != 0) text.push_back(static_cast<char>(code));
+  }
+  return text;
 }
 
 }  // namespace
@@ -57,6 +85,24 @@ std::optional<std::string> NpzFile::read_text(std::string_view name) const {
   const ZipEntry* const entry = archive_.find(name);
   if (entry == nullptr) return std::nullopt;
   return std::string(as_text(unpack(*entry, what(name)).bytes));
+}
+
+std::vector<ArrayFile::Words> NpzFile::words() const {
+  std::vector<Words> found;
+  if (!archive_.comment().empty()) found.push_back({"the archive's comment", archive_.comment()});
+  for (const ZipEntry& entry : archive_.entries()) {
+    if (entry.size > kUnpackInMemory) continue;  // nobody writes that many words
+    const UnpackedEntry unpacked = unpack(entry, what(entry.name));
+    if (!entry.name.ends_with(kSuffix)) {
+      found.push_back({entry.name, std::string(as_text(unpacked.bytes))});
+      continue;
+    }
+    const NpyLayout layout = parse_npy_header(unpacked.bytes, unpacked.bytes.size(), entry.name);
+    std::string lines =
+        lines_of(layout.info.dtype_name, unpacked.bytes.subspan(layout.data_offset));
+    if (!lines.empty()) found.push_back({entry.name, std::move(lines)});
+  }
+  return found;
 }
 
 void NpzFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {

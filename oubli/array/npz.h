@@ -22,6 +22,8 @@ class NpzFile final : public ArrayFile {
   [[nodiscard]] LoadedTensor read(std::string_view name) const override;
   void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const override;
 
+  [[nodiscard]] std::vector<Words> words() const override;
+
   // The content of the entry `name` (given in full) that is not a tensor, if there is one.
   [[nodiscard]] std::optional<std::string> read_text(std::string_view name) const;
 

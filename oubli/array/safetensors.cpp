@@ -198,6 +198,11 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> shared)
     fail(ErrorCode::bad_input, "{}: {} bytes after the last tensor", path, data.size() - reached);
 }
 
+std::vector<ArrayFile::Words> SafetensorsFile::words() const {
+  if (metadata_.empty()) return {};
+  return {{"__metadata__", std::string(metadata_)}};
+}
+
 LoadedTensor SafetensorsFile::read(std::string_view name) const {
   const TensorInfo& info = at(name);
   if (!info.dtype)

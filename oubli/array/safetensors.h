@@ -20,6 +20,8 @@ class SafetensorsFile final : public ArrayFile {
   [[nodiscard]] LoadedTensor read(std::string_view name) const override;
   void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const override;
 
+  [[nodiscard]] std::vector<Words> words() const override;
+
   // The "__metadata__" object as it is in the file; empty if there is none.
   [[nodiscard]] std::string_view metadata_json() const { return metadata_; }
 

@@ -45,15 +45,33 @@ std::optional<std::filesystem::path> find_previous(const ForgetOptions& options)
   return std::nullopt;
 }
 
+// Before any work: everything that will be written can be, and is none of what is read.
+void check_outputs(const ForgetOptions& options, const ModelFile& model) {
+  std::vector<std::filesystem::path> inputs = options.named_files();
+  for (const std::string& word : {options.target, options.sign, options.previous})
+    inputs.emplace_back(word);
+  std::ranges::copy(model.files(), std::back_inserter(inputs));
+  const std::filesystem::path output = options.output;
+  require_apart(std::vector<std::filesystem::path>{output, receipt_path(output), means_path(output),
+                                                   class_names_path(output), options.report},
+                inputs);
+  prepare_output(output, options.force);
+  if (!options.report.empty()) prepare_output(options.report, options.force);
+  if (const std::string ending = output.extension().string();
+      (ending == ".onnx" || ending == ".npz" || ending == ".npy" || ending == ".safetensors") &&
+      ending != model.format())
+    say(fmt::format("{}: will be {} {} file, like the model, whatever its name says",
+                    output.string(), model.format() == ".onnx" ? "an" : "a", model.format()));
+}
+
 void run(const ForgetOptions& options) {
   if (!options.dry_run && options.output.empty())
     fail(ErrorCode::usage, "-o NEW is missing (or --dry-run)");
   const LoadedModel loaded = load(options);
   const ForgetRequest request = make_request(options, loaded);
-  if (!options.dry_run) prepare_output(options.output, options.force);
   if (!options.report.empty() && options.dry_run)
     fail(ErrorCode::usage, "--report needs a receipt: not together with --dry-run");
-  if (!options.report.empty()) prepare_output(options.report, options.force);
+  if (!options.dry_run) check_outputs(options, *loaded.model);
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options);
 

@@ -215,8 +215,122 @@ TEST_F(ForgetCli, BadRequests) {
   refuses(2, "go together", "forget head.npz --class 1 --method custom" + data);
   refuses(2, "exists already", "forget head.npz --class 1 --data data.npz -o f.npy");
   refuses(2, "is the input", "forget head.npz --class 1 --data data.npz -o head.npz --force");
+  refuses(2, "in that order: 0, 5",
+          "forget head.npz --class 5 --class 0 --method custom --target z.npy" + data);
+  refuses(2, "1 or more", "forget head.npz --class 1 --samples 0" + data);
+  refuses(2, "did you mean forget", "forgot head.npz");
+  refuses(2, "no such folder", "forget head.npz --class 1 --data nothing.npz -o new.npz");
   refuses(2, "-o NEW is missing", "forget head.npz --class 1 --data data.npz");
   refuses(4, "at least two", "forget head_two.npz --class 1 --method naive -o new.npz");
+}
+
+TEST_F(ForgetCli, InputsAreNeverOutputs) {
+  ASSERT_EQ(run("means head.npz --data data.npz -o m.npz").code, 0);
+  ASSERT_EQ(run("keygen -o key").code, 0);
+  fs::copy_file(folder_ / "m.npz", folder_ / "q.npz.means.npz");
+  for (const auto& entry : fs::directory_iterator(folder_.path()))
+    before_[entry.path().filename().string()] = sha256_file(entry.path());
+  const std::string with_means = "forget head.npz --class 1 --force --means ";
+  refuses(2, "is the input", with_means + "m.npz --sign key -o key");
+  refuses(2, "is the input", with_means + "m.npz -o m.npz");
+  refuses(2, "is the input", with_means + "q.npz.means.npz -o q.npz");
+  refuses(2, "is the input", with_means + "m.npz -o n.npz --report head.npz");
+  refuses(2, "is the input", with_means + "m.npz --sign key -o n.npz --report key");
+  refuses(2, "two outputs", with_means + "m.npz -o n.npz --report n.npz");
+  refuses(6, "no folder", with_means + "m.npz -o n.npz --report no/r.html");
+  const std::string data = " --features f.npy --labels y.npy --force";
+  refuses(2, "is the input", "forget head.npz --class 1 -o f.npy" + data);
+  refuses(2, "is the input", "forget head.npz --class 1 -o y.npy" + data);
+  refuses(2, "is the input", "means head.npz -o head.npz" + data);
+  refuses(2, "is the input", "means head.npz -o ./f.npy" + data);
+  refuses(2, "is no file", "means head.npz -o /dev/null" + data);
+}
+
+TEST_F(ForgetCli, WordsThatNobodyReadsAreAnError) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  for (const std::string words : {"inspect head.npz --json", "forget --help",
+                                  "forget head.npz --class 1 --method naive --dry-run"}) {
+    const std::string command = fmt::format("cd {} && {}/oubli {} >/dev/full 2>.err",
+                                            folder_.path().string(), OUBLI_BINARY_DIR, words);
+    const int status = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 6) << words;
+    EXPECT_THAT(read_text_file(folder_ / ".err"), HasSubstr("No space left")) << words;
+  }
+}
+
+TEST_F(ForgetCli, ClassesWithoutSamples) {
+  // Naive deletion needs no means, but what it leaves must not pretend to have them.
+  const Outcome naive =
+      run("forget head.npz --class 1 --method naive --features f.npy --labels y_missing.npy "
+          "-o n.npz");
+  ASSERT_EQ(naive.code, 0) << naive.err;
+  EXPECT_THAT(naive.out, HasSubstr("no means file follows"));
+  EXPECT_FALSE(fs::exists(folder_ / "n.npz.means.npz"));
+  ASSERT_EQ(run("means head.npz --data data.npz -o m.npz").code, 0);
+  run_python(folder_, R"(
+import numpy as np, zipfile, io
+def change(name, **new):
+    with zipfile.ZipFile('m.npz') as a, zipfile.ZipFile(name, 'w') as b:
+        for entry in a.namelist():
+            raw = a.read(entry)
+            if entry[:-4] in new:
+                array = np.load(io.BytesIO(raw)); array[tuple(new[entry[:-4]][0])] = new[entry[:-4]][1]
+                out = io.BytesIO(); np.save(out, array); raw = out.getvalue()
+            b.writestr(entry, raw)
+change('m_empty.npz', counts=([3], 0)); change('m_nan.npz', means=([3, 2], np.nan)); change('m_scatter.npz', scatter=([3], -1))
+)");
+  for (const char* const name : {"m_empty.npz", "m_nan.npz", "m_scatter.npz"}) {
+    const Outcome bad = run(fmt::format("forget head.npz --class 1 --means {} -o bad.npz", name));
+    EXPECT_EQ(bad.code, 3) << name;
+    EXPECT_THAT(bad.err, HasSubstr(name));
+    EXPECT_FALSE(fs::exists(folder_ / "bad.npz"));
+  }
+}
+
+TEST_F(ForgetCli, ABiasIsNotOverlooked) {
+  run_python(folder_, R"(
+import numpy as np
+a = np.load('head.npz')
+np.savez('keras.npz', **{'dense_1/kernel:0': a['W'].T, 'dense_1/bias:0': a['b']})
+np.savez('numbered.npz', W1=np.zeros((8, 3), 'f4'), b1=np.zeros(8, 'f4'), W2=a['W'], b2=a['b'])
+np.savez('odd.npz', W=a['W'], offsets=a['b'], other=np.zeros((2, 2)))
+np.savez('scalar.npz', W=a['W'], s=np.float32(1), other=np.zeros((2, 2)))
+)");
+  const std::string request = " --class 2 --features f.npy --labels y.npy -o ";
+  ASSERT_EQ(run("forget head.npz" + request + "plain.npz").code, 0);
+  const Outcome keras = run("forget keras.npz --weights dense_1/kernel:0" + request + "k.npz");
+  ASSERT_EQ(keras.code, 0) << keras.err;
+  const Outcome numbered = run("forget numbered.npz --weights W2" + request + "n.npz");
+  ASSERT_EQ(numbered.code, 0) << numbered.err;
+  run_python(folder_, R"(
+import numpy as np
+plain, k, n = (np.load(f) for f in ('plain.npz', 'k.npz', 'n.npz'))
+assert (k['dense_1/kernel:0'] == plain['W'].T).all() and (k['dense_1/bias:0'] == plain['b']).all() and len(k.files) == 2
+assert (n['W2'] == plain['W']).all() and (n['b2'] == plain['b']).all() and n['b1'].shape == (8,)
+)");
+  const Outcome odd = run("forget odd.npz --weights W" + request + "o.npz");
+  EXPECT_EQ(odd.code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("--bias offsets, or --no-bias"));
+  EXPECT_EQ(run("forget odd.npz --weights W --bias offsets" + request + "o.npz").code, 0);
+  EXPECT_EQ(run("inspect scalar.npz --weights W --bias s").code, 3);
+}
+
+TEST_F(ForgetCli, NamesAreReportedWhereTheyCannotBeCut) {
+  run_python(folder_, R"(
+import numpy as np
+a = np.load('head.npz')
+np.savez('named.npz', W=a['W'], b=a['b'], labels=np.array(['ant', 'bee', 'cat', 'dog', 'elk', 'fox']), **{'proto.cat': np.zeros(3)})
+)");
+  const Outcome outcome =
+      run("forget named.npz --weights W --class cat --class-names names.txt --samples 50 "
+          "--data data.npz -o new.npz --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto receipt = nlohmann::json::parse(outcome.out);
+  std::string findings = receipt["findings"].dump();
+  EXPECT_THAT(findings, HasSubstr("labels.npy"));
+  EXPECT_THAT(findings, HasSubstr("tensor proto."));
+  EXPECT_EQ(outcome.out.find("cat"), std::string::npos) << "the receipt says the name";
+  EXPECT_THAT(receipt["warnings"].dump(), HasSubstr("samples only"));
 }
 
 TEST_F(ForgetCli, BadData) {
@@ -247,6 +361,8 @@ TEST_F(ForgetCli, BadData) {
 TEST_F(ForgetCli, BadModels) {
   const std::string request = " --class 1 --method naive -o new.npz";
   refuses(3, "head_nan.npz:W", "forget head_nan.npz" + request);
+  refuses(3, "head_nan.npz:W", "inspect head_nan.npz");
+  refuses(3, "head_nan.npz:W", "means head_nan.npz --data data.npz -o m.npz");
   refuses(3, "head_cut.npz", "forget head_cut.npz" + request);
   refuses(4, "no float matrix", "forget head_int.npz" + request);
   refuses(3, "data_offsets [0, 192] outside", "forget head_lie.safetensors" + request);

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,6 +25,7 @@ void run(const InspectOptions& options) {
   for (const Finding& finding : loaded.model->findings())
     json["findings"].push_back({{"where", finding.where}, {"text", finding.text}});
   std::string text = describe_model(*loaded.model, loaded.class_names);
+  require_finite(loaded.model->head());
 
   const bool known = loaded.inputs.means || loaded.inputs.data;
   if (known || !options.classes.empty()) {
@@ -31,13 +34,21 @@ void run(const InspectOptions& options) {
     asked.allow_nonlinear_tail = true;
     // Conditioning is the same whichever class goes; only the gain depends on it.
     if (asked.classes.empty()) asked.classes = {"0"};
-    const ForgetRequest request = make_request(asked, loaded);
+    const ForgetRequest request = [&] {
+      try {
+        return make_request(asked, loaded);
+      } catch (const Error&) {  // what there is, is told all the same
+        if (!options.json) fmt::print("{}", text);
+        throw;
+      }
+    }();
     if (known || !needs_class_means(request.method)) {
       ForgetPlan plan = plan_forget(loaded.inputs, request);
       look_for_leaks(loaded.inputs, request, plan);
       json["if_forgotten"] = plan_json(loaded.inputs, request, plan);
       const HeadView& head = loaded.model->head();
-      text += fmt::format("\nif class {} were to be forgotten:\n{}", asked.classes[0],
+      text += fmt::format("\nif class {} were to be forgotten:\n{}",
+                          fmt::join(asked.classes, " and class "),
                           describe_plan(loaded.inputs, request, plan));
       text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
                           loaded.model->head_name(), head.classes(), plan.retained.size(),

@@ -26,14 +26,17 @@ void run(const MeansOptions& options) {
     fail(ErrorCode::usage, "means of what? Give --features or --logits, and --labels");
   prepare_output(options.output, options.force);
   LoadedModel loaded = load(options);
+  std::vector<std::filesystem::path> inputs = options.named_files();
+  std::ranges::copy(loaded.model->files(), std::back_inserter(inputs));
+  require_apart(std::vector<std::filesystem::path>{options.output}, inputs);
   const HeadView& head = loaded.model->head();
+  require_finite(head);
   const CalibrationData& data = *loaded.inputs.data;
   const auto chosen = choose_samples(data.labels, head.classes(), loaded.samples);
   const ClassMeans means = gather_means(data, head.classes(), chosen, true, loaded.class_names);
-  double largest_error = 0;
+  double largest_error = std::nan("");  // one sample tells nothing about its error
   for (std::size_t j = 0; j < means.classes(); ++j)
-    if (const double error = means.standard_error(j); !std::isnan(error))
-      largest_error = std::max(largest_error, error);
+    largest_error = std::fmax(largest_error, means.standard_error(j));
   const StoredMeans stored = store_means(data.space, means, loaded.class_names, head_digest(head));
   AtomicFile out(options.output, options.force);
   write_means(out, stored);
@@ -58,8 +61,12 @@ void run(const MeansOptions& options) {
   fmt::print("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)\n",
              options.output, means.dimensions(), space, means.classes(), chosen.size(), *fewest,
              *most);
-  fmt::print("standard deviation within classes {:.4g}, largest standard error of a mean {:.2g}\n",
-             std::sqrt(means.within_variance()), largest_error);
+  if (std::isnan(largest_error))
+    fmt::print("how sure the means are is unknown: one sample of each class\n");
+  else
+    fmt::print(
+        "standard deviation within classes {:.4g}, largest standard error of a mean {:.2g}\n",
+        std::sqrt(means.within_variance()), largest_error);
   say("The file holds what 'oubli forget' may have to forget: keep it as safe as the data.");
 }
 

@@ -73,7 +73,11 @@ void ModelOptions::add_data(CLI::App& command) {
   command
       .add_option("--samples", samples, "Use S samples of each class for its mean, the first ones")
       ->type_name("S")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& word) -> std::string {
+        const bool digits = word.find_first_not_of("0123456789") == std::string::npos;
+        const bool positive = word.find_first_not_of('0') != std::string::npos;
+        return digits && positive ? "" : "wanted a number of samples, 1 or more";
+      });
   command.add_flag("--random-samples", random_samples, "With --samples: drawn by --seed");
   command.add_option("--seed", seed, "Seed of everything random")->capture_default_str();
 }
@@ -130,6 +134,18 @@ bool ModelOptions::has_inputs() const {
   const auto file = ArrayFile::open(data);
   return file->find("x") != nullptr && file->find("features") == nullptr &&
          file->find("logits") == nullptr;
+}
+
+std::vector<std::filesystem::path> ModelOptions::named_files() const {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& word : {model, class_names, means, features, logits, labels, data}) {
+    if (word.empty()) continue;
+    files.emplace_back(word);
+    if (const std::size_t colon = word.rfind(':');
+        colon != std::string::npos && !std::filesystem::exists(word))
+      files.back() = word.substr(0, colon);
+  }
+  return files;
 }
 
 bool ModelOptions::has_data() const {

@@ -53,7 +53,8 @@ void RequestOptions::add_request(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--solver", solver, "How the correction is solved for")->capture_default_str();
   command.add_option("--target", target,
-                     "Method custom: target logits z, forgotten x retained classes, as .npy");
+                     "Method custom: target logits z, forgotten x retained classes, as .npy; both "
+                     "in ascending order of their index");
   add_head(command);
   add_means(command);
   add_data(command);
@@ -66,6 +67,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.class_names = loaded.class_names;
   for (const std::string& word : options.classes)
     request.forget.push_back(class_named(word, loaded.class_names, classes));
+  const bool in_order = std::ranges::is_sorted(request.forget);
   std::ranges::sort(request.forget);
   const auto retained = retained_classes(classes, request.forget);
   request.method = named<Method>("--method", options.method, method_named, kMethods);
@@ -77,6 +79,12 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.ignore_accuracy = options.ignore_accuracy;
   if ((request.method == Method::custom) != !options.target.empty())
     fail(ErrorCode::usage, "--method custom and --target FILE go together");
+  // Rows must not go to other classes than somebody thought.
+  if (request.method == Method::custom && !in_order)
+    fail(ErrorCode::usage,
+         "--target: its rows are for the forgotten classes in ascending order of their index; name "
+         "them in that order: {}",
+         fmt::join(request.forget, ", "));
   if (request.method == Method::custom)
     request.custom_target = read_target(options.target, request.forget.size(), retained.size());
   return request;

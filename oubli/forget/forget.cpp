@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "oubli/array/row_blocks.h"
 #include "oubli/base/beside.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/file_windows.h"
@@ -21,7 +22,7 @@ namespace {
 // Some of the data for measuring the gain; enough for a standard deviation to two digits.
 constexpr std::size_t kGainSamples = 4096;
 
-void check_means_fit(const StoredMeans& means, const HeadView& head,
+void check_means_fit(const StoredMeans& means, const HeadView& head, bool needed,
                      std::vector<std::string>& warnings) {
   if (means.classes() != head.classes())
     fail(ErrorCode::bad_input, "{}: means of {} classes, the model has {}", means.means.what,
@@ -29,6 +30,11 @@ void check_means_fit(const StoredMeans& means, const HeadView& head,
   if (means.space == Space::features && means.means.shape[1] != head.features())
     fail(ErrorCode::bad_input, "{}: means of {} features, the model has {}", means.means.what,
          means.means.shape[1], head.features());
+  if (const auto empty = std::ranges::find(means.counts, 0U); needed && empty != means.counts.end())
+    fail(ErrorCode::bad_input, "{}: class {} has no mean: there was no sample of it",
+         means.means.what, empty - means.counts.begin());
+  for_each_row_block(means.means, available_cores(),
+                     [](std::size_t, MatrixView<const double>) {});  // finite, or says where not
   if (means.head_sha256.empty() || means.head_sha256 == head_digest(head)) return;
   // Features do not depend on the head, logits do.
   if (means.space == Space::logits)
@@ -72,6 +78,14 @@ void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, St
   }
 }
 
+// Whether the retained classes' means can be written for the next request.
+bool has_means_to_keep(const ForgetPlan& plan) {
+  if (!plan.means || (plan.means->space == Space::logits && !plan.filtration.on_logits))
+    return false;
+  return std::ranges::none_of(plan.retained,
+                              [&](std::size_t j) { return plan.means->counts[j] == 0; });
+}
+
 // Everything in a plan but the digests.
 void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
   const HeadView& head = inputs.model->head();
@@ -87,7 +101,7 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     inputs.run->check_alignment(request.forget, request.class_names);
   plan.means = inputs.means;
   if (plan.means) {
-    check_means_fit(*plan.means, head, plan.warnings);
+    check_means_fit(*plan.means, head, needs_means, plan.warnings);
   } else if (inputs.data) {
     const auto chosen = choose_samples(inputs.data->labels, head.classes(), request.samples);
     plan.means = store_means(
@@ -97,10 +111,12 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     if (request.samples.per_class)
       for (std::size_t j = 0; j < head.classes(); ++j)
         if (plan.means->counts[j] < *request.samples.per_class) {
+          // Receipts do not name forgotten classes.
+          const bool forgotten = std::ranges::binary_search(request.forget, j);
           plan.warnings.push_back(
               fmt::format("class {} has {} samples only, fewer than --samples {}",
-                          class_label(j, request.class_names), plan.means->counts[j],
-                          *request.samples.per_class));
+                          forgotten ? std::to_string(j) : class_label(j, request.class_names),
+                          plan.means->counts[j], *request.samples.per_class));
           break;
         }
   }
@@ -129,6 +145,8 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
   if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
     plan.warnings.push_back("no means file can follow: the filter works on features");
+  else if (plan.means && !has_means_to_keep(plan))
+    plan.warnings.push_back("no means file follows: a retained class has no samples");
 }
 
 std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
@@ -204,11 +222,15 @@ std::filesystem::path class_names_path(const std::filesystem::path& model) {
 
 std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
                       const ForgetOutputs& outputs) {
-  for (const auto& file : inputs.model->files())
-    if (std::filesystem::exists(outputs.model) && std::filesystem::equivalent(file, outputs.model))
-      fail(ErrorCode::usage,
-           "{}: is the input; the old model is never overwritten, write elsewhere",
-           outputs.model.string());
+  std::vector<std::filesystem::path> read = inputs.model->files(), written_to{outputs.model};
+  for (const std::vector<FileDigest>* const files : {&plan.digests.means, &plan.digests.data})
+    for (const FileDigest& file : *files) read.push_back(file.path);
+  if (outputs.signing_key) read.push_back(*outputs.signing_key);
+  if (outputs.previous_receipt) read.push_back(*outputs.previous_receipt);
+  for (const auto& path : {receipt_path(outputs.model), means_path(outputs.model)})
+    written_to.push_back(path);
+  if (outputs.class_names) written_to.push_back(*outputs.class_names);
+  require_apart(written_to, read);
   prepare_output(outputs.model, outputs.replace);
   StagedModel staged;
   // All of it is on disk under temporary names before the first of it appears.
@@ -239,7 +261,7 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
       check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
     } else {
       plan.new_head_sha256 = head_digest(staged.written->head());
-      if (!plan.means || (plan.means->space == Space::logits && !plan.filtration.on_logits)) return;
+      if (!has_means_to_keep(plan)) return;
       AtomicFile& file = add(means_path(outputs.model));
       write_means(file, shrink_means(*plan.means, plan.filtration, plan.new_head_sha256));
       means_written.push_back(digest("means", file));

@@ -68,9 +68,9 @@ void centre(std::span<double> row) {
 ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
                    std::span<const std::string> class_names, const std::stop_token& stop)
     : options_(options) {
+  source_ = SampleSource::open(options.data);
   const OnnxModel& model = as_onnx(file);
   const HeadView& head = model.head();
-  source_ = SampleSource::open(options.data);
   const std::vector<std::uint32_t> labels =
       match_labels(*source_, head.classes(), class_names, report_.labels);
   runtime_ = runtime_for(model, options.runtime);

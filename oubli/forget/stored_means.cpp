@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,9 @@ StoredMeans read_means(const std::filesystem::path& path) {
   const std::size_t classes = stored.means.shape[0];
   stored.counts = read_vector<std::uint64_t>(file.read("counts"), DType::u64, classes);
   stored.scatter = read_vector<double>(file.read("scatter"), DType::f64, classes);
+  // NaN: not known.
+  if (std::ranges::any_of(stored.scatter, [](double v) { return v < 0 || std::isinf(v); }))
+    fail(ErrorCode::bad_input, "{}: a scatter that is negative or infinite", where);
   if (!stored.class_names.empty())
     stored.class_names =
         parse_class_names(fmt::format("{}", fmt::join(stored.class_names, "\n")), classes, where);

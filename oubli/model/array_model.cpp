@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 
+#include "oubli/model/residue.h"
+
 namespace oubli {
 namespace {
 
@@ -19,16 +21,34 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// "model.fc" of "model.fc.weight"; the word that stands for the matrix is cut off.
+// "model.fc." and "weight" of "model.fc.weight", "dense_1/", "kernel" and ":0" of
+// "dense_1/kernel:0", "W" and "2" of "W2": the word stands for the matrix.
 struct SplitName {
   std::string stem;  // with its separator
-  std::string word;  // "weight"
+  std::string word;
+  std::string number;  // what follows the word, in the bias's name as well
 };
 
 SplitName split(const std::string& name) {
-  const std::size_t separator = name.find_last_of("./_:");
-  if (separator == std::string::npos) return {"", name};
-  return {name.substr(0, separator + 1), name.substr(separator + 1)};
+  constexpr std::string_view kDigits = "0123456789";
+  SplitName parts{"", name, ""};
+  const auto cut_number = [&](std::size_t from) {
+    parts.number = parts.word.substr(from) + parts.number;
+    parts.word.resize(from);
+  };
+  // TensorFlow's number of an operation's output
+  if (const std::size_t colon = name.rfind(':');
+      colon != std::string::npos && colon + 1 < name.size() &&
+      name.find_first_not_of(kDigits, colon + 1) == std::string::npos)
+    cut_number(colon);
+  if (const std::size_t separator = parts.word.find_last_of("./_:");
+      separator != std::string::npos) {
+    parts.stem = parts.word.substr(0, separator + 1);
+    parts.word.erase(0, separator + 1);
+  }
+  const std::size_t letters = parts.word.find_last_not_of(kDigits);
+  if (letters != std::string::npos && letters + 1 < parts.word.size()) cut_number(letters + 1);
+  return parts;
 }
 
 // What people call the vector that goes with a matrix of this name.
@@ -36,6 +56,11 @@ std::string bias_word(const std::string& matrix_word) {
   if (matrix_word == "W" || matrix_word == "w") return "b";
   if (lower(matrix_word) == "coef") return "intercept";
   return matrix_word == "WEIGHT" ? "BIAS" : "bias";
+}
+
+std::string bias_name_for(const std::string& weights_name) {
+  const SplitName parts = split(weights_name);
+  return parts.stem + bias_word(parts.word) + parts.number;
 }
 
 bool is_usual_head_name(const std::string& name) {
@@ -69,9 +94,13 @@ ArrayModel::ArrayModel(const std::filesystem::path& path, const HeadChoice& choi
   if (!bias_name_.empty()) {
     bias_ = file_->read(bias_name_);
     head_.bias = bias_.view;
+    if (bias_.view.rank() == 0)
+      fail(ErrorCode::bad_input, "{}: {}, wanted one number per class", bias_.view.what,
+           oubli::describe(bias_.view));
   }
   orient(choice);
   validate(head_);
+  if (!choice.bias && bias_name_.empty()) refuse_a_vector_that_may_be_the_bias();
   look_around();
 }
 
@@ -118,8 +147,7 @@ std::string ArrayModel::find_bias(const HeadChoice& choice) const {
     return is_float_of_rank(info, 1) &&
            std::ranges::find(weights_.view.shape, info.shape[0]) != weights_.view.shape.end();
   };
-  const SplitName name = split(weights_name_);
-  const TensorInfo* const matching = file_->find(name.stem + bias_word(name.word));
+  const TensorInfo* const matching = file_->find(bias_name_for(weights_name_));
   if (matching != nullptr && fits(*matching)) return matching->name;
   // Nothing but a matrix and a vector: they belong together.
   const TensorInfo* only = nullptr;
@@ -158,9 +186,26 @@ void ArrayModel::orient(const HeadChoice& choice) {
     if (choice.features == cols) transposed = false;
     if (choice.features == rows) transposed = true;
   }
-  if (!transposed && head_.bias) transposed = says(head_.bias->shape[0]);
+  if (!transposed && head_.bias) transposed = says(head_.bias->count());
   if (!transposed) transposed = lower(split(weights_name_).word) == "kernel";
   head_.transposed = *transposed;
+}
+
+void ArrayModel::refuse_a_vector_that_may_be_the_bias() const {
+  for (const TensorInfo& info : file_->tensors())
+    if (is_float_of_rank(info, 1) && info.shape[0] == head_.classes())
+      fail(ErrorCode::usage,
+           "{}: is {} the bias of {}? It has one number per class. Say --bias {}, or --no-bias",
+           path().string(), describe(info), weights_name_, info.name);
+}
+
+std::vector<std::string> ArrayModel::places_with_name(std::string_view name) const {
+  std::vector<std::string> places;
+  for (const TensorInfo& info : file_->tensors())
+    if (mentions_name(info.name, name)) places.push_back("tensor " + info.name);
+  for (const auto& [where, text] : file_->words())
+    if (mentions_name(text, name)) places.push_back(where);
+  return places;
 }
 
 void ArrayModel::look_around() {
@@ -178,8 +223,7 @@ void ArrayModel::look_around() {
 }
 
 std::string ArrayModel::name_for_new_bias() const {
-  const SplitName name = split(weights_name_);
-  std::string candidate = name.stem + bias_word(name.word);
+  std::string candidate = bias_name_for(weights_name_);
   while (file_->find(candidate) != nullptr) candidate += "_";
   return candidate;
 }
@@ -194,6 +238,11 @@ StagedModel ArrayModel::stage(const NewHead& head, std::span<const std::size_t> 
                     .classes = retained.size(),
                     .features = head_.features()};
   if (head.bias) {
+    if (bias_name_.empty() && file_->format() == ".npy")
+      fail(ErrorCode::unfilterable,
+           "{}: the solver works on features and needs a bias, which an .npy file has no room "
+           "for; use --solver paper, or save the head as .npz",
+           this->path().string());
     if (bias_name_.empty()) choice.bias = name_for_new_bias();
     edits.push_back({*choice.bias, head.bias->view(*choice.bias)});
   }

@@ -24,6 +24,7 @@ class ArrayModel final : public ModelFile {
   [[nodiscard]] std::vector<Finding> findings() const override { return findings_; }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override { return {path()}; }
   void check_unchanged() const override { file_->file().check_unchanged(); }
+  [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
 
@@ -32,6 +33,8 @@ class ArrayModel final : public ModelFile {
   [[nodiscard]] std::string find_bias(const HeadChoice& choice) const;
   [[nodiscard]] std::string name_for_new_bias() const;
   void orient(const HeadChoice& choice);
+  // A bias that is not noticed would stay in the file as it is, and A would be wrong.
+  void refuse_a_vector_that_may_be_the_bias() const;
   void look_around();
 
   std::unique_ptr<ArrayFile> file_;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "oubli/cli/request_options.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
+#include "oubli/model/onnx_model.h"
 
 namespace oubli::cli {
 namespace {
@@ -44,7 +46,35 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
 }
 
-void run(const VerifyOptions& options) {
+// Inputs are made as the receipt says. What the command line says comes first: receipts of earlier
+// versions say it in words only.
+void replay(const PreparationOptions& used, ModelOptions& options) {
+  // Anybody may have written the receipt; it must not make a model that takes images of any size
+  // take all memory.
+  constexpr std::size_t kLargestSide = 1024;
+  const auto [height, width] = *used.size;
+  if (options.size.empty() && std::max(height, width) > kLargestSide)
+    fail(ErrorCode::usage,
+         "the receipt is about images of {0} x {1}; if that is right, say --size {0}x{1}", height,
+         width);
+  PreparationOptions& given = options.run.preparation;
+  if (!given.scale) given.scale = used.scale;
+  if (given.mean.empty()) given.mean = used.mean;
+  if (given.standard.empty()) given.standard = used.standard;
+  given.channels_last = used.channels_last;  // --layout, --size, --grey, --colour are applied later
+  given.size = used.size;
+  given.colour = used.colour;
+}
+
+// The new model may have two classes left, too few for another request.
+std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options) {
+  const std::map<std::string, std::filesystem::path> nothing_moved;
+  if (looks_like_onnx(options.new_model))
+    return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
+  return ModelFile::open(options.new_model, head_choice(options));
+}
+
+void run(VerifyOptions options) {
   const auto receipt = parse_receipt(read_text_file(options.receipt), options.receipt);
   if (options.model.empty() && (options.has_data() || !options.means.empty()))
     fail(ErrorCode::usage, "--means or data without --original: nothing can be computed from them");
@@ -53,11 +83,12 @@ void run(const VerifyOptions& options) {
   if (!options.previous.empty()) inputs.previous = options.previous;
   LoadedModel original;
   if (!options.model.empty()) {
+    if (options.has_inputs())
+      if (const auto used = preparation_of(receipt)) replay(*used, options);
     original = load(options);
     inputs.original = &original.inputs;
   }
-  const HeadChoice choice = head_choice(options);
-  const auto model = ModelFile::open(options.new_model, choice);
+  const auto model = open_to_look_at(options);
   inputs.model = model.get();
   if (!options.target.empty())
     inputs.custom_target =
@@ -84,6 +115,7 @@ void add_verify(CLI::App& app) {
   options->add_head(*command);
   options->add_means(*command);
   options->add_data(*command);
+  options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
       "Exit code 5 if a check fails, 0 if all that were made passed.\n\n"

@@ -77,6 +77,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   const ModelRunner runner(runtime_, model, options.preparation, source_->read(0));
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
+  report_.preparation_as_used = runner.preparation_as_used();
   report_.runtime = describe_runtime(runtime_);
   report_.as_float = runner.as_float();
   report_.samples = source_->size();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/json.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
@@ -37,7 +38,7 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
       json["steps"].push_back(
           {{"what", step.what}, {"state", name_of(step.state)}, {"detail", step.detail}});
     json["not_proved"] = limits_of_the_method();
-    fmt::print("{}\n", json.dump(1));
+    fmt::print("{}\n", to_text(json, 1));
     return;
   }
   for (const VerifyStep& step : steps)

@@ -193,6 +193,8 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   if (request.custom_target)
     json["request"]["target_sha256"] =
         sha256_hex(std::as_bytes(std::span<const double>(request.custom_target->flat())));
+  if (!is_utf8(request.note))
+    fail(ErrorCode::usage, "--note: wanted text in UTF-8, which is all that a receipt can hold");
   if (!request.note.empty()) json["request"]["note"] = request.note;
   json["calibration"] = calibration_json(inputs, request, plan);
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
@@ -227,7 +229,7 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
   findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
   receipt["findings"] = findings_json(findings);
   if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
-  return receipt.dump(1) + "\n";
+  return to_text(receipt, 1) + "\n";
 }
 
 Json parse_receipt(std::string_view text, const std::string& what) {
@@ -237,7 +239,7 @@ Json parse_receipt(std::string_view text, const std::string& what) {
   const Json version = receipt.value("version", Json());
   if (!version.is_number_integer() || version < 1 || version > kReceiptVersion)
     fail(ErrorCode::bad_input, "{}: receipt of version {}, this program reads {}", what,
-         version.dump(), kReceiptVersion);
+         to_text(version, -1), kReceiptVersion);
   return receipt;
 }
 
@@ -308,7 +310,7 @@ bool ReceiptPart::flag() const {
 
 void ReceiptPart::refuse(const std::string& wanted) const {
   constexpr std::size_t kLongest = 40;
-  std::string found = value_->is_structured() ? value_->type_name() : value_->dump();
+  std::string found = value_->is_structured() ? value_->type_name() : to_text(*value_, -1);
   if (found.size() > kLongest) found = value_->type_name();
   fail(ErrorCode::bad_input, "the receipt is damaged: {} is {}, wanted {}", place_, found, wanted);
 }

@@ -12,6 +12,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 
 namespace oubli {
@@ -119,7 +120,7 @@ std::string read_public_key(const std::filesystem::path& path) {
 std::string canonical(const nlohmann::ordered_json& receipt) {
   nlohmann::json sorted = receipt;  // nlohmann::json keeps its keys sorted
   sorted.erase("signature");
-  return sorted.dump();
+  return to_text(sorted, -1);
 }
 
 void sign_receipt(nlohmann::ordered_json& receipt, const std::filesystem::path& path) {

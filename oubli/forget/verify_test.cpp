@@ -190,6 +190,26 @@ TEST_F(Verify, KeysAreSecretAndChecked) {
             ErrorCode::bad_input);
 }
 
+TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {
+  const fs::path odd = folder_ / "n\xE9w.npz";
+  forget(original_, odd, std::nullopt);
+  const auto model = ModelFile::open(odd);
+  const auto receipt = parse_receipt(read_text_file(receipt_path(odd)), "");
+  EXPECT_EQ(receipt["output"]["files"][0]["name"], "n\uFFFDw.npz");
+  VerifyInputs inputs = everything();
+  inputs.model = model.get();
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "signature"), State::passed);
+  ForgetRequest request;
+  request.forget = {1};
+  request.note = "\xFF";
+  ForgetPlan plan = plan_forget(original_, request);
+  EXPECT_EQ(error_of([&] {
+              (void)carry_out(original_, request, plan, {.model = folder_ / "n.npz"});
+            }).code(),
+            ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / "n.npz"));
+}
+
 TEST(UnitsApart, CountsNeighbours) {
   const auto apart = [](float a, float b) {
     return *units_apart({DType::f32, {1}, std::as_bytes(std::span(&a, 1)), ""},

@@ -120,6 +120,14 @@ TEST_F(Verify, EveryChangeOfTheReceiptBreaksTheSignature) {
   auto less = receipt_;
   less.erase("limits");
   EXPECT_EQ(check_signature(less, public_key_), SignatureState::invalid);
+  for (const char* const member : {"algorithm", "public_key", "value"}) {
+    auto torn = receipt_;
+    torn["signature"].erase(member);
+    EXPECT_NE(check_signature(torn, public_key_), SignatureState::valid) << member;
+  }
+  auto noted = receipt_;  // the signature does not sign itself
+  noted["signature"]["note"] = "Class 5 was forgotten as well";
+  EXPECT_EQ(check_signature(noted, public_key_), SignatureState::invalid);
   auto bare = receipt_;
   bare.erase("signature");
   EXPECT_EQ(check_signature(bare, public_key_), SignatureState::unsigned_receipt);
@@ -188,6 +196,24 @@ TEST_F(Verify, KeysAreSecretAndChecked) {
   auto receipt = receipt_;
   EXPECT_EQ(error_of([&] { sign_receipt(receipt, folder_ / "key.pub"); }).code(),
             ErrorCode::bad_input);
+}
+
+TEST_F(Verify, KeysAreReplacedTogetherOrNotAtAll) {
+  fs::create_directory(folder_ / "pair");
+  write_file(folder_ / "pair.pub", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "pair", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(read_text_file(folder_ / "pair.pub"), "old");
+  fs::create_directory(folder_ / "open.pub");
+  write_file(folder_ / "open", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "open", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(read_text_file(folder_ / "open"), "old");
+  EXPECT_EQ(error_of([&] { generate_keys("", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "new" / "", true); }).code(), ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / ".pub"));
+  // One that cannot be written keeps the other away, too.
+  write_file(folder_ / "half.pub", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "half", false); }).code(), ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / "half"));
 }
 
 TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {

@@ -119,6 +119,7 @@ Json run_json(const RunReport& report, const std::optional<RunCheck>& check) {
             {"inputs", report.preparation},
             {"preparation", preparation_json(report.preparation_as_used)},
             {"runtime", report.runtime},
+            {"instructions", report.instructions},
             {"samples", report.samples},
             {"accuracy_before", report.accuracy},
             {"head_error_over_bound", report.head_mismatch}};

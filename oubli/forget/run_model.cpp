@@ -9,6 +9,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
+#include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
 
 namespace oubli {
@@ -79,6 +80,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   report_.preparation = runner.preparation();
   report_.preparation_as_used = runner.preparation_as_used();
   report_.runtime = describe_runtime(runtime_);
+  report_.instructions = instruction_set();
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
 

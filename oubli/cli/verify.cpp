@@ -67,12 +67,40 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
   given.colour = used.colour;
 }
 
-// The new model may have two classes left, too few for another request.
-std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options) {
+// The new model may have two classes left, too few for another request, or as many as features,
+// where only the receipt says which are which.
+std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
+                                           const nlohmann::ordered_json& receipt) {
   const std::map<std::string, std::filesystem::path> nothing_moved;
   if (looks_like_onnx(options.new_model))
     return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
-  return ModelFile::open(options.new_model, head_choice(options));
+  HeadChoice choice = head_choice(options);
+  auto model = ModelFile::open(options.new_model, choice);
+  if (choice.transposed || model->head().classes() != model->head().features()) return model;
+  const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];
+  choice.transposed = layout.text() == "features x classes";
+  return ModelFile::open(options.new_model, choice);
+}
+
+// With its means or data; where these are no good, alone, so that its digest is checked.
+LoadedModel load_original(VerifyOptions options, bool replayed, std::optional<Error>& problem) {
+  try {
+    return load(options);
+  } catch (const Error& error) {
+    using enum ErrorCode;
+    // What the command line is to blame for; not where it says what the receipt does.
+    if (error.code() == io || error.code() == interrupted || error.code() == bug) throw;
+    if (error.code() == usage && !replayed) throw;
+    problem = error;
+  }
+  for (std::string* const given :
+       {&options.means, &options.data, &options.features, &options.logits, &options.labels})
+    given->clear();
+  try {
+    return load(options);
+  } catch (const Error&) {  // says the same, or less
+    return {};
+  }
 }
 
 void run(VerifyOptions options) {
@@ -84,12 +112,12 @@ void run(VerifyOptions options) {
   if (!options.previous.empty()) inputs.previous = options.previous;
   LoadedModel original;
   if (!options.model.empty()) {
-    if (options.has_inputs())
-      if (const auto used = preparation_of(receipt)) replay(*used, options);
-    original = load(options);
-    inputs.original = &original.inputs;
+    const auto used = options.has_inputs() ? preparation_of(receipt) : std::nullopt;
+    if (used) replay(*used, options);
+    original = load_original(options, used.has_value(), inputs.problem);
+    if (original.model) inputs.original = &original.inputs;
   }
-  const auto model = open_to_look_at(options);
+  const auto model = open_to_look_at(options, receipt);
   inputs.model = model.get();
   if (!options.target.empty())
     inputs.custom_target =
@@ -116,10 +144,14 @@ void add_verify(CLI::App& app) {
   options->add_head(*command);
   options->add_means(*command);
   options->add_data(*command);
+  for (const char* const name : {"--samples", "--random-samples", "--seed"})
+    command->remove_option(command->get_option(name));  // the receipt says that
   options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
-      "Exit code 5 if a check fails, 0 if all that were made passed.\n\n"
+      "Exit code 5 if a check fails, 0 if all that were made passed. Samples are chosen and "
+      "inputs\n"
+      "made as the receipt says; those options are for receipts that do not.\n\n"
       "Examples:\n"
       "  oubli verify new.npz.receipt.json --model new.npz --pubkey receipts.key.pub\n"
       "  oubli verify new.npz.receipt.json --model new.npz --original old.npz --means means.npz");

@@ -267,6 +267,8 @@ std::optional<PreparationOptions> preparation_of(const Json& receipt) {
 
 bool ReceiptPart::is_null() const { return value_->is_null(); }
 
+bool ReceiptPart::is_text() const { return value_->is_string(); }
+
 bool ReceiptPart::has(const char* member) const {
   if (!value_->is_object()) return false;
   const auto found = value_->find(member);
@@ -295,7 +297,9 @@ std::string ReceiptPart::text() const {
 }
 
 std::uint64_t ReceiptPart::whole_number() const {
-  if (!value_->is_number_unsigned()) refuse("a whole number");
+  if (!value_->is_number_integer() ||
+      (!value_->is_number_unsigned() && value_->get<std::int64_t>() < 0))
+    refuse("a whole number");
   return value_->get<std::uint64_t>();
 }
 
@@ -311,8 +315,8 @@ bool ReceiptPart::flag() const {
 
 void ReceiptPart::refuse(const std::string& wanted) const {
   constexpr std::size_t kLongest = 40;
-  std::string found = value_->is_structured() ? value_->type_name() : to_text(*value_, -1);
-  if (found.size() > kLongest) found = value_->type_name();
+  std::string found = to_text(*value_, -1);
+  if (found.size() > kLongest) found = fmt::format("of type {}", value_->type_name());
   fail(ErrorCode::bad_input, "the receipt is damaged: {} is {}, wanted {}", place_, found, wanted);
 }
 

@@ -46,6 +46,7 @@ class ReceiptPart {
   explicit ReceiptPart(const nlohmann::ordered_json& receipt) : value_(&receipt) {}
 
   [[nodiscard]] bool is_null() const;
+  [[nodiscard]] bool is_text() const;
   // Not null, in an object.
   [[nodiscard]] bool has(const char* member) const;
   [[nodiscard]] ReceiptPart operator[](const char* member) const;

@@ -481,6 +481,33 @@ class Onnx(unittest.TestCase):
         with open(self.at("new.onnx.receipt.json"), "w") as file:
             json.dump(receipt, file)
         self.assertEqual(self.verify("any", *data, *how)[anew], ("passed", "is the same bit for bit"))
+        state, detail = self.verify("any", *data, *how[4:], code=5)[anew]
+        self.assertIn("the receipt says '8 x 8 colour, pixels x 0.00392157 - [0.5, 0.5, 0.5] / [0.25", detail)
+
+    @needs_runtime
+    def test_verify_allows_what_another_engine_explains(self):
+        data, anew = ["--data", self.at("data.npz")], "the new head, computed anew"
+        self.forget("softmax", "--class", 1, *data)
+        new = onnx.load(self.at("new.onnx"))
+        weights = next(t for t in new.graph.initializer if t.name == "W")
+        honest = numpy_helper.to_array(weights)
+        receipt = json.load(open(self.at("new.onnx.receipt.json")))
+        for change, other_engine, same_engine in ((0, "passed", "passed"), (1e-6, "passed", "FAILED"), (1e-2, "FAILED", "FAILED")):
+            scale = np.abs(honest).max(axis=1, keepdims=True) * np.sign(honest)
+            weights.CopyFrom(numpy_helper.from_array((honest + change * scale).astype(np.float32), "W"))
+            onnx.save(new, self.at("new.onnx"))
+            for runtime, state in (("ONNX Runtime 0.1", other_engine), (receipt["run"]["runtime"], same_engine)):
+                with open(self.at("new.onnx.receipt.json"), "w") as file:
+                    json.dump(dict(receipt, run=dict(receipt["run"], runtime=runtime)), file)
+                found = self.verify("softmax", *data, code=5 if change else 0)[anew]
+                self.assertEqual(found[0], state, (change, runtime, found))
+                if change and runtime != receipt["run"]["runtime"]:
+                    self.assertIn("ONNX Runtime 0.1", found[1])
+                    self.assertNotIn("although", found[1])
+        self.forget("softmax", "--class", 1, *data)
+        found = self.verify("gemm", *data, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"}, code=5)  # another original, too
+        self.assertEqual(found[anew][0], "not made")
+        self.assertIn("tools/get-runtime", found[anew][1])
 
     def test_names_in_every_known_spelling_are_cut(self):
         """Keys of the issue times JSON and Python spellings; what is said elsewhere is a finding."""

@@ -56,6 +56,10 @@ diff -r one three || fail "models depend on the number of jobs"
 expect 0 'accuracy 100.00 %' "$program" predict model.onnx --data mnist -o logits.npy --features f.npy --labels y.npy
 expect 2 'exists' "$program" predict model.onnx --data mnist -o logits.npy
 expect 0 'on 90 images' "$program" predict retrained.onnx --data mnist -o retrained.npy
+# A receipt also verifies where the processor has other instructions: rounding is all that differs.
+expect 0 'written: filtered.onnx' env OUBLI_ONNXRUNTIME=/nonexistent "$program" -q forget model.onnx --class 3 --data mnist -o filtered.onnx
+expect 0 'passed    the new head, computed anew' env OUBLI_ONNXRUNTIME=/nonexistent DNNL_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=SSE41 \
+  "$program" verify filtered.onnx.receipt.json --model filtered.onnx --original model.onnx --data mnist
 head -c 100 model.onnx >cut.onnx
 expect 3 'cut.onnx' "$program" predict cut.onnx --data mnist -o other.npy
 /usr/bin/python3 - <<'PYTHON'

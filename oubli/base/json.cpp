@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -25,9 +26,26 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& what
   };
   try {
     return Json::parse(text, check);
-  } catch (const Json::exception& error) {  // also out_of_range: 1e999 is no double
-    fail(ErrorCode::bad_input, "{}: not valid JSON: {}", what, error.what());
+  } catch (const Json::exception& error) {   // also out_of_range: 1e999 is no double
+    std::string_view reason = error.what();  // after the library's own name for it
+    reason.remove_prefix(std::min(reason.size(), reason.find("] ") + 2));
+    fail(ErrorCode::bad_input, "{}: not valid JSON: {}", what, reason);
   }
+}
+
+std::string to_text(const nlohmann::ordered_json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string to_text(const nlohmann::json& document, int indent) {
+  return document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool is_utf8(std::string_view text) try {
+  (void)nlohmann::json(text).dump();
+  return true;
+} catch (const nlohmann::json::type_error&) {
+  return false;
 }
 
 void refuse_number(const std::string& found, std::uint64_t largest) {

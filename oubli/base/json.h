@@ -18,6 +18,13 @@ inline constexpr int kJsonDepth = 64;
 // nests too deeply, or has a key twice in one object (readers disagree on which one counts).
 [[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const std::string& what);
 
+// The document as text, on one line if `indent` is negative. Names of files may hold any bytes and
+// JSON may not: those that are not UTF-8 become U+FFFD.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json& document, int indent);
+[[nodiscard]] std::string to_text(const nlohmann::json& document, int indent);
+// Whether it stays as it is.
+[[nodiscard]] bool is_utf8(std::string_view text);
+
 [[noreturn]] void refuse_number(const std::string& found, std::uint64_t largest);
 
 // A count or an index in a document from outside. Unless it is a whole number that `Unsigned` can

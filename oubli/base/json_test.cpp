@@ -25,13 +25,22 @@ TEST(ParseJson, KeepsOrderAndRefusesWhatIsAmbiguousOrDeep) {
             R"({"b":{"a":1},"a":[{"a":2},{"a":3}]})");
   EXPECT_THAT(refusal(R"({"a": 1, "b": {"c": 1, "c": 2}})"),
               ::testing::HasSubstr("'c' is there twice"));
-  EXPECT_THAT(refusal("{"), ::testing::StartsWith("x.json: not valid JSON"));
+  EXPECT_THAT(refusal("{"), ::testing::StartsWith("x.json: not valid JSON: parse error at line 1"));
   EXPECT_THAT(refusal("\"\xFF\""), ::testing::HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(""), ::testing::HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(R"({"a": 1e999})"), ::testing::HasSubstr("not valid JSON"));
   EXPECT_THAT(refusal(std::string(100, '[') + std::string(100, ']')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(refusal(std::string(1'000'000, '[')), ::testing::HasSubstr("deep"));
   (void)parse_json(std::string(60, '[') + std::string(60, ']'), "");
+}
+
+TEST(ToText, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(to_text(nlohmann::ordered_json{{"b", "\xFF"}, {"a", "caf\u00e9"}}, -1),
+            "{\"b\":\"\uFFFD\",\"a\":\"caf\u00e9\"}");
+  EXPECT_EQ(to_text(nlohmann::json{{"b", 1}, {"a", "h\xE9.npz"}}, 1),
+            "{\n \"a\": \"h\uFFFD.npz\",\n \"b\": 1\n}");
+  EXPECT_TRUE(is_utf8("caf\u00e9"));
+  EXPECT_FALSE(is_utf8("caf\xE9"));
 }
 
 TEST(WholeNumber, IsNeitherAFractionNorNegativeNorTooLarge) {

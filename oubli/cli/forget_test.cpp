@@ -195,8 +195,30 @@ TEST_F(ForgetCli, SignedReceiptsVerifyUntilSomethingChanges) {
   EXPECT_EQ(forged.code, 5);
   EXPECT_THAT(forged.out, HasSubstr("changed or forged"));
   EXPECT_EQ(run("verify head.npz --model new.npz").code, 3);
+  // Steps that can be made are shown although another cannot; samples are the receipt's business.
+  const Outcome unfit = run(verify + " --original head.npz --features f_nan.npy --labels y.npy");
+  EXPECT_EQ(unfit.code, 5);
+  EXPECT_THAT(unfit.out, HasSubstr("passed    signature"));
+  EXPECT_THAT(unfit.out, HasSubstr("FAILED    the new head, computed anew: cannot be done: f_nan"));
+  EXPECT_EQ(run(verify + " --samples 5").code, 2);
+  EXPECT_EQ(run(verify + " --original head.npz --features f.npy").code, 2);
   EXPECT_EQ(run("forget head.npz --class 2 --means m.npz --sign key.pub -o n2.npz").code, 3);
   EXPECT_FALSE(fs::exists(folder_ / "n2.npz"));
+}
+
+TEST_F(ForgetCli, NamesThatAreNotUtf8) {
+  fs::copy_file(folder_ / "head.npz", folder_ / "h\xE9.npz");
+  EXPECT_EQ(run("keygen --json -o k\xE9").code, 0);
+  const Outcome odd = run("forget h\xE9.npz --class 2 --data data.npz --sign k\xE9 -o n\xE9.npz");
+  EXPECT_EQ(odd.code, 0) << odd.err;
+  const Outcome verified =
+      run("verify n\xE9.npz.receipt.json --model n\xE9.npz --pubkey k\xE9.pub --original h\xE9.npz "
+          "--data data.npz --json");
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_EQ(nlohmann::json::parse(verified.out)["receipt"], "n\uFFFD.npz.receipt.json");
+  const Outcome note = run("forget head.npz --class 2 --data data.npz -o n.npz --note '\xFF'");
+  EXPECT_EQ(note.code, 2) << note.err;
+  EXPECT_FALSE(fs::exists(folder_ / "n.npz"));
 }
 
 TEST_F(ForgetCli, BadRequests) {

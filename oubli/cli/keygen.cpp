@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
+#include "oubli/base/json.h"
 #include "oubli/cli/commands.h"
 #include "oubli/forget/signature.h"
 
@@ -21,7 +22,7 @@ void run(const KeygenOptions& options) {
   if (options.json) {
     const nlohmann::ordered_json result{
         {"key", options.output}, {"public_key_file", public_path}, {"public_key", public_key}};
-    fmt::print("{}\n", result.dump(1));
+    fmt::print("{}\n", to_text(result, 1));
     return;
   }
   fmt::print(

@@ -2,14 +2,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/json.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
+#include "oubli/model/onnx_model.h"
 
 namespace oubli::cli {
 namespace {
@@ -35,7 +38,7 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
       json["steps"].push_back(
           {{"what", step.what}, {"state", name_of(step.state)}, {"detail", step.detail}});
     json["not_proved"] = limits_of_the_method();
-    fmt::print("{}\n", json.dump(1));
+    fmt::print("{}\n", to_text(json, 1));
     return;
   }
   for (const VerifyStep& step : steps)
@@ -44,7 +47,63 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
 }
 
-void run(const VerifyOptions& options) {
+// Inputs are made as the receipt says. What the command line says comes first: receipts of earlier
+// versions say it in words only.
+void replay(const PreparationOptions& used, ModelOptions& options) {
+  // Anybody may have written the receipt; it must not make a model that takes images of any size
+  // take all memory.
+  constexpr std::size_t kLargestSide = 1024;
+  const auto [height, width] = *used.size;
+  if (options.size.empty() && std::max(height, width) > kLargestSide)
+    fail(ErrorCode::usage,
+         "the receipt is about images of {0} x {1}; if that is right, say --size {0}x{1}", height,
+         width);
+  PreparationOptions& given = options.run.preparation;
+  if (!given.scale) given.scale = used.scale;
+  if (given.mean.empty()) given.mean = used.mean;
+  if (given.standard.empty()) given.standard = used.standard;
+  given.channels_last = used.channels_last;  // --layout, --size, --grey, --colour are applied later
+  given.size = used.size;
+  given.colour = used.colour;
+}
+
+// The new model may have two classes left, too few for another request, or as many as features,
+// where only the receipt says which are which.
+std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
+                                           const nlohmann::ordered_json& receipt) {
+  const std::map<std::string, std::filesystem::path> nothing_moved;
+  if (looks_like_onnx(options.new_model))
+    return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
+  HeadChoice choice = head_choice(options);
+  auto model = ModelFile::open(options.new_model, choice);
+  if (choice.transposed || model->head().classes() != model->head().features()) return model;
+  const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];
+  choice.transposed = layout.text() == "features x classes";
+  return ModelFile::open(options.new_model, choice);
+}
+
+// With its means or data; where these are no good, alone, so that its digest is checked.
+LoadedModel load_original(VerifyOptions options, bool replayed, std::optional<Error>& problem) {
+  try {
+    return load(options);
+  } catch (const Error& error) {
+    using enum ErrorCode;
+    // What the command line is to blame for; not where it says what the receipt does.
+    if (error.code() == io || error.code() == interrupted || error.code() == bug) throw;
+    if (error.code() == usage && !replayed) throw;
+    problem = error;
+  }
+  for (std::string* const given :
+       {&options.means, &options.data, &options.features, &options.logits, &options.labels})
+    given->clear();
+  try {
+    return load(options);
+  } catch (const Error&) {  // says the same, or less
+    return {};
+  }
+}
+
+void run(VerifyOptions options) {
   const auto receipt = parse_receipt(read_text_file(options.receipt), options.receipt);
   if (options.model.empty() && (options.has_data() || !options.means.empty()))
     fail(ErrorCode::usage, "--means or data without --original: nothing can be computed from them");
@@ -53,11 +112,12 @@ void run(const VerifyOptions& options) {
   if (!options.previous.empty()) inputs.previous = options.previous;
   LoadedModel original;
   if (!options.model.empty()) {
-    original = load(options);
-    inputs.original = &original.inputs;
+    const auto used = options.has_inputs() ? preparation_of(receipt) : std::nullopt;
+    if (used) replay(*used, options);
+    original = load_original(options, used.has_value(), inputs.problem);
+    if (original.model) inputs.original = &original.inputs;
   }
-  const HeadChoice choice = head_choice(options);
-  const auto model = ModelFile::open(options.new_model, choice);
+  const auto model = open_to_look_at(options, receipt);
   inputs.model = model.get();
   if (!options.target.empty())
     inputs.custom_target =
@@ -84,9 +144,14 @@ void add_verify(CLI::App& app) {
   options->add_head(*command);
   options->add_means(*command);
   options->add_data(*command);
+  for (const char* const name : {"--samples", "--random-samples", "--seed"})
+    command->remove_option(command->get_option(name));  // the receipt says that
+  options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
-      "Exit code 5 if a check fails, 0 if all that were made passed.\n\n"
+      "Exit code 5 if a check fails, 0 if all that were made passed. Samples are chosen and "
+      "inputs\n"
+      "made as the receipt says; those options are for receipts that do not.\n\n"
       "Examples:\n"
       "  oubli verify new.npz.receipt.json --model new.npz --pubkey receipts.key.pub\n"
       "  oubli verify new.npz.receipt.json --model new.npz --original old.npz --means means.npz");

@@ -292,4 +292,14 @@ std::string Preparation::describe() const {
   return text;
 }
 
+PreparationOptions Preparation::as_used() const {
+  if (!image_) return {};
+  return {.scale = scale_,
+          .mean = mean_,
+          .standard = standard_,
+          .channels_last = channels_last_,
+          .colour = channels_ == 3,
+          .size = std::pair(height_, width_)};
+}
+
 }  // namespace oubli

@@ -20,6 +20,8 @@ struct PreparationOptions {
   std::optional<bool> channels_last = {};  // --layout nhwc
   std::optional<bool> colour = {};         // --grey / --colour
   std::optional<std::pair<std::size_t, std::size_t>> size = {};  // height, width
+
+  bool operator==(const PreparationOptions&) const = default;
 };
 
 // The input of a model, without the batch axis. Unknown extents are empty.
@@ -42,6 +44,9 @@ class Preparation {
   void write(const Sample& sample, std::span<std::byte> out) const;
   // "28 x 28 grey, pixels x 1/255, NCHW", for people and receipts.
   [[nodiscard]] std::string describe() const;
+  // What was decided, as options that leave no question open: they prepare samples in the same way
+  // whatever the defaults will be. Without any entry where numbers are taken as they are.
+  [[nodiscard]] PreparationOptions as_used() const;
 
  private:
   void plan_image(const PreparationOptions& options, const InputShape& input,

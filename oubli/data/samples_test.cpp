@@ -193,6 +193,28 @@ TEST(Preparation, ScaleMeanStdAndLayout) {
       (std::vector<double>{7, 7, 7}));
 }
 
+TEST(Preparation, AsUsedLeavesNothingToDefaults) {
+  const Sample colour = grey(1, 2, {10, 20, 30, 40, 50, 60});
+  struct Case {
+    PreparationOptions options;
+    InputShape input;
+  };
+  for (const auto& [options, input] :
+       std::vector<Case>{{{}, {DType::f32, {1, 2}}},
+                         {{}, {DType::i8, {3, 5, 4}}},
+                         {{.mean = {0.5}, .standard = {0.25}}, {DType::f32, {4, 5, 3}}},
+                         {{.channels_last = true}, {DType::f32, {6}}},
+                         {{.scale = 0.1, .channels_last = false, .colour = false, .size = {{7, 3}}},
+                          {DType::f64, {std::nullopt, std::nullopt, std::nullopt}}}}) {
+    const Preparation first(options, input, colour);
+    const PreparationOptions used = first.as_used();
+    EXPECT_TRUE(used.scale && used.channels_last && used.colour && used.size);
+    EXPECT_EQ(used.mean.size(), *used.colour ? 3U : 1U);
+    EXPECT_EQ(prepared(used, input, colour), prepared(options, input, colour));
+    EXPECT_EQ(Preparation(used, input, colour).as_used(), used);
+  }
+}
+
 TEST(Preparation, ResizingKeepsWhatItMust) {
   // A constant stays constant; halving is the mean with a triangle's weights; the mean survives.
   const Sample flat = grey(5, 7, std::vector<std::uint8_t>(35, 100));

@@ -102,11 +102,24 @@ Json leaks_json(const LeakCheck& leaks) {
       {"rows", std::move(rows)}};
 }
 
+// Not for people, as describe() is, but for making the same inputs again.
+Json preparation_json(const PreparationOptions& used) {
+  if (!used.scale) return {};
+  return {{"scale", *used.scale},
+          {"mean", used.mean},
+          {"std", used.standard},
+          {"layout", *used.channels_last ? "nhwc" : "nchw"},
+          {"size", {used.size->first, used.size->second}},
+          {"colour", *used.colour}};
+}
+
 Json run_json(const RunReport& report, const std::optional<RunCheck>& check) {
   Json json{{"data", report.data},
             {"labels", report.labels},
             {"inputs", report.preparation},
+            {"preparation", preparation_json(report.preparation_as_used)},
             {"runtime", report.runtime},
+            {"instructions", report.instructions},
             {"samples", report.samples},
             {"accuracy_before", report.accuracy},
             {"head_error_over_bound", report.head_mismatch}};
@@ -181,6 +194,8 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   if (request.custom_target)
     json["request"]["target_sha256"] =
         sha256_hex(std::as_bytes(std::span<const double>(request.custom_target->flat())));
+  if (!is_utf8(request.note))
+    fail(ErrorCode::usage, "--note: wanted text in UTF-8, which is all that a receipt can hold");
   if (!request.note.empty()) json["request"]["note"] = request.note;
   json["calibration"] = calibration_json(inputs, request, plan);
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
@@ -215,7 +230,7 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
   findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
   receipt["findings"] = findings_json(findings);
   if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
-  return receipt.dump(1) + "\n";
+  return to_text(receipt, 1) + "\n";
 }
 
 Json parse_receipt(std::string_view text, const std::string& what) {
@@ -225,8 +240,84 @@ Json parse_receipt(std::string_view text, const std::string& what) {
   const Json version = receipt.value("version", Json());
   if (!version.is_number_integer() || version < 1 || version > kReceiptVersion)
     fail(ErrorCode::bad_input, "{}: receipt of version {}, this program reads {}", what,
-         version.dump(), kReceiptVersion);
+         to_text(version, -1), kReceiptVersion);
   return receipt;
+}
+
+std::optional<PreparationOptions> preparation_of(const Json& receipt) {
+  const ReceiptPart whole(receipt);
+  if (!whole.has("run") || !whole["run"].has("preparation")) return std::nullopt;
+  const ReceiptPart part = whole["run"]["preparation"];
+  const auto numbers = [&](const char* member) {
+    std::vector<double> values;
+    for (const ReceiptPart& value : part[member].list()) values.push_back(value.number());
+    return values;
+  };
+  const std::string layout = part["layout"].text();
+  if (layout != "nchw" && layout != "nhwc") part["layout"].refuse("nchw or nhwc");
+  const std::vector<ReceiptPart> size = part["size"].list();
+  if (size.size() != 2) part["size"].refuse("height and width");
+  return PreparationOptions{.scale = part["scale"].number(),
+                            .mean = numbers("mean"),
+                            .standard = numbers("std"),
+                            .channels_last = layout == "nhwc",
+                            .colour = part["colour"].flag(),
+                            .size = std::pair(size[0].whole_number(), size[1].whole_number())};
+}
+
+bool ReceiptPart::is_null() const { return value_->is_null(); }
+
+bool ReceiptPart::is_text() const { return value_->is_string(); }
+
+bool ReceiptPart::has(const char* member) const {
+  if (!value_->is_object()) return false;
+  const auto found = value_->find(member);
+  return found != value_->end() && !found->is_null();
+}
+
+ReceiptPart ReceiptPart::operator[](const char* member) const {
+  if (!value_->is_object()) refuse("an object");
+  const std::string place = place_.empty() ? member : place_ + "." + member;
+  const auto found = value_->find(member);
+  if (found == value_->end()) fail(ErrorCode::bad_input, "the receipt is damaged: no {}", place);
+  return {*found, place};
+}
+
+std::vector<ReceiptPart> ReceiptPart::list() const {
+  if (!value_->is_array()) refuse("a list");
+  std::vector<ReceiptPart> parts;
+  for (const Json& value : *value_)
+    parts.push_back(ReceiptPart(value, fmt::format("{}[{}]", place_, parts.size())));
+  return parts;
+}
+
+std::string ReceiptPart::text() const {
+  if (!value_->is_string()) refuse("a text");
+  return value_->get<std::string>();
+}
+
+std::uint64_t ReceiptPart::whole_number() const {
+  if (!value_->is_number_integer() ||
+      (!value_->is_number_unsigned() && value_->get<std::int64_t>() < 0))
+    refuse("a whole number");
+  return value_->get<std::uint64_t>();
+}
+
+double ReceiptPart::number() const {
+  if (!value_->is_number()) refuse("a number");
+  return value_->get<double>();
+}
+
+bool ReceiptPart::flag() const {
+  if (!value_->is_boolean()) refuse("true or false");
+  return value_->get<bool>();
+}
+
+void ReceiptPart::refuse(const std::string& wanted) const {
+  constexpr std::size_t kLongest = 40;
+  std::string found = to_text(*value_, -1);
+  if (found.size() > kLongest) found = fmt::format("of type {}", value_->type_name());
+  fail(ErrorCode::bad_input, "the receipt is damaged: {} is {}, wanted {}", place_, found, wanted);
 }
 
 bool is_output_of(const Json& receipt, const std::string& sha256) {

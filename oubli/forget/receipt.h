@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,38 @@ inline constexpr int kReceiptVersion = 1;
 
 // Error{bad_input} unless `text` is a receipt of a version that this program knows.
 [[nodiscard]] nlohmann::ordered_json parse_receipt(std::string_view text, const std::string& what);
+
+// How inputs were made from the data that the model ran on; none if the receipt does not say, or
+// numbers were taken as they are. Error{bad_input} if it says something else.
+[[nodiscard]] std::optional<PreparationOptions> preparation_of(
+    const nlohmann::ordered_json& receipt);
+
+// A value of a receipt and its place there. Receipts come from anybody: whatever is missing or of
+// another type is Error{bad_input} naming the place, as in output.files[0].sha256.
+class ReceiptPart {
+ public:
+  explicit ReceiptPart(const nlohmann::ordered_json& receipt) : value_(&receipt) {}
+
+  [[nodiscard]] bool is_null() const;
+  [[nodiscard]] bool is_text() const;
+  // Not null, in an object.
+  [[nodiscard]] bool has(const char* member) const;
+  [[nodiscard]] ReceiptPart operator[](const char* member) const;
+  [[nodiscard]] std::vector<ReceiptPart> list() const;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::uint64_t whole_number() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] bool flag() const;
+  // Error{bad_input}: this is not what was `wanted`.
+  [[noreturn]] void refuse(const std::string& wanted) const;
+
+ private:
+  ReceiptPart(const nlohmann::ordered_json& value, std::string place)
+      : value_(&value), place_(std::move(place)) {}
+
+  const nlohmann::ordered_json* value_;
+  std::string place_;
+};
 
 // Whether the receipt names a file of this digest as its result.
 [[nodiscard]] bool is_output_of(const nlohmann::ordered_json& receipt, const std::string& sha256);

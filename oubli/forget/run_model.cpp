@@ -9,6 +9,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
+#include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
 
 namespace oubli {
@@ -77,7 +78,9 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   const ModelRunner runner(runtime_, model, options.preparation, source_->read(0));
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
+  report_.preparation_as_used = runner.preparation_as_used();
   report_.runtime = describe_runtime(runtime_);
+  report_.instructions = instruction_set();
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
 

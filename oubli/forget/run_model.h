@@ -29,8 +29,10 @@ struct RunReport {
   std::string data;
   std::string labels;       // how classes were matched
   std::string preparation;  // how inputs were made
-  std::string runtime;      // name and version
-  bool as_float = false;    // a bfloat16 model, run as a float32 copy
+  PreparationOptions preparation_as_used;
+  std::string runtime;       // name and version
+  std::string instructions;  // of the processor, as far as the built-in engine uses them
+  bool as_float = false;     // a bfloat16 model, run as a float32 copy
   std::size_t samples = 0;
   double accuracy = 0;
   std::vector<double> class_accuracy;  // NaN for a class without samples

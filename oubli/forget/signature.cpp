@@ -12,6 +12,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 
 namespace oubli {
@@ -103,12 +104,21 @@ std::filesystem::path public_key_path(const std::filesystem::path& key) {
 std::string generate_keys(const std::filesystem::path& path, bool replace) {
   const Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   require(key != nullptr, "making a key");
+  if (!path.has_filename())
+    fail(ErrorCode::usage, "'{}': wanted the name of a file for the key", path.string());
+  for (const auto& file : {path, public_key_path(path)})
+    if (std::filesystem::is_directory(file))
+      fail(ErrorCode::usage, "{}: is a folder, wanted the name of a file for the key",
+           file.string());
   AtomicFile secret(path, replace, 0600);
   AtomicFile open(public_key_path(path), replace);
   secret.write(pem_of(key.get(), true));
   open.write(pem_of(key.get(), false));
-  open.commit();
+  for (AtomicFile* const file : {&secret, &open})
+    (void)file->temporary_path();  // on a full disk, now
+  // A public key without its private one would have others wait for signatures that never fit.
   secret.commit();
+  open.commit();
   return public_half(key.get());
 }
 
@@ -119,7 +129,7 @@ std::string read_public_key(const std::filesystem::path& path) {
 std::string canonical(const nlohmann::ordered_json& receipt) {
   nlohmann::json sorted = receipt;  // nlohmann::json keeps its keys sorted
   sorted.erase("signature");
-  return sorted.dump();
+  return to_text(sorted, -1);
 }
 
 void sign_receipt(nlohmann::ordered_json& receipt, const std::filesystem::path& path) {
@@ -145,8 +155,9 @@ SignatureState check_signature(const nlohmann::ordered_json& receipt,
                                const std::string& public_key) {
   const auto signature = receipt.find("signature");
   if (signature == receipt.end()) return SignatureState::unsigned_receipt;
+  // Nothing signs the signature itself: it has no room for anything else.
+  if (!signature->is_object() || signature->size() != 3) return SignatureState::invalid;
   const auto text = [&](const char* field) {
-    if (!signature->is_object()) return std::string();
     const auto value = signature->value(field, nlohmann::ordered_json());
     return value.is_string() ? value.get<std::string>() : std::string();
   };

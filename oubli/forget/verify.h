@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/base/error.h"
 #include "oubli/forget/forget.h"
 
 namespace oubli {
@@ -23,13 +24,17 @@ struct VerifyInputs {
   const ModelFile* model = nullptr;               // the new model
   std::optional<std::string> public_key;          // hexadecimal
   const ForgetInputs* original = nullptr;         // the old model with its means or data
+  std::optional<Error> problem;                   // why it, or its means or data, is not there
   std::optional<Matrix<double>> custom_target;    // for method custom
   std::optional<std::filesystem::path> previous;  // the receipt before this one
 };
 
 // Signature, digests, chain, and, with the original at hand, the new head computed anew: filtration
 // is deterministic, so the same build must give the same bits, another one at most one unit in the
-// last place of difference.
+// last place of difference. Where the class means come from running the model, and another engine
+// ran it then, or the same with other instructions, what its rounding explains may differ. A step
+// that cannot be finished has failed, or is not made where something is missing; Error{bad_input}
+// only if the receipt itself is damaged.
 [[nodiscard]] std::vector<VerifyStep> verify_receipt(const nlohmann::ordered_json& receipt,
                                                      const VerifyInputs& inputs);
 
@@ -39,5 +44,9 @@ struct VerifyInputs {
 // The largest distance between elements at the same place, in units of the last place of their
 // type; none if types or shapes differ.
 [[nodiscard]] std::optional<std::uint64_t> units_apart(const TensorView& a, const TensorView& b);
+
+// The largest difference between numbers at the same place of two heads of one shape, over the
+// largest magnitude in their row, the class's bias included. Infinite if one is not finite.
+[[nodiscard]] double relative_difference(const HeadView& a, const HeadView& b);
 
 }  // namespace oubli

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using State = VerifyStep::State;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::run_python;
 using testing::TempFolder;
 
@@ -91,8 +92,9 @@ class Verify : public ::testing::Test {
 
 TEST_F(Verify, AnHonestReceiptPassesEveryStep) {
   const auto steps = verify_receipt(receipt_, everything());
-  for (const char* const what :
-       {"signature", "the new model", "the original", "its means", "the new head, computed anew"})
+  for (const char* const what : {"signature", "the new model", "the new model's head",
+                                 "the list of classes", "the new means", "the original",
+                                 "the original's head", "its means", "the new head, computed anew"})
     EXPECT_EQ(state_of(steps, what), State::passed) << what;
   EXPECT_EQ(state_of(steps, "earlier receipt"), State::not_made);
   for (const VerifyStep& step : steps)
@@ -120,6 +122,14 @@ TEST_F(Verify, EveryChangeOfTheReceiptBreaksTheSignature) {
   auto less = receipt_;
   less.erase("limits");
   EXPECT_EQ(check_signature(less, public_key_), SignatureState::invalid);
+  for (const char* const member : {"algorithm", "public_key", "value"}) {
+    auto torn = receipt_;
+    torn["signature"].erase(member);
+    EXPECT_NE(check_signature(torn, public_key_), SignatureState::valid) << member;
+  }
+  auto noted = receipt_;  // the signature does not sign itself
+  noted["signature"]["note"] = "Class 5 was forgotten as well";
+  EXPECT_EQ(check_signature(noted, public_key_), SignatureState::invalid);
   auto bare = receipt_;
   bare.erase("signature");
   EXPECT_EQ(check_signature(bare, public_key_), SignatureState::unsigned_receipt);
@@ -162,6 +172,88 @@ TEST_F(Verify, AnotherModelMeansOrOriginalIsNoticed) {
             ErrorCode::bad_input);
 }
 
+TEST_F(Verify, DamageIsNamedByItsPlace) {
+  using Json = nlohmann::ordered_json;
+  const auto refusal = [&](const std::string& pointer, const Json& value) {
+    Json damaged = receipt_;
+    damaged[Json::json_pointer(pointer)] = value;
+    const Error error = error_of([&] { (void)verify_receipt(damaged, everything()); });
+    EXPECT_EQ(error.code(), ErrorCode::bad_input) << pointer;
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("exception")));
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refusal("/request/forget/0", 99999999999),
+              HasSubstr("request.forget[0] is 99999999999, wanted one of 5 classes"));
+  EXPECT_THAT(refusal("/request/forget", Json::array()),
+              HasSubstr("is [], wanted at least one class"));
+  EXPECT_THAT(refusal("/request/forget", {2, 1}), HasSubstr("ascending"));
+  EXPECT_THAT(refusal("/request/forget/0", -1), HasSubstr("wanted a whole number"));
+  EXPECT_THAT(refusal("/output/files/0/sha256", 7),
+              HasSubstr("output.files[0].sha256 is 7, wanted a text"));
+  EXPECT_THAT(refusal("/request/method", "magic"), HasSubstr("request.method is \"magic\""));
+  EXPECT_THAT(refusal("/input", Json()), HasSubstr("input is null, wanted an object"));
+  // Whatever is missing, nothing but our own error comes out, or a failed signature.
+  const Json flat = receipt_.flatten();
+  for (const auto& [pointer, value] : flat.items()) {
+    Json damaged = receipt_;
+    const Json::json_pointer place(pointer);
+    Json& parent = damaged[place.parent_pointer()];
+    if (parent.is_object())
+      parent.erase(place.back());
+    else
+      parent = Json::object();
+    try {
+      (void)verify_receipt(damaged, everything());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input) << pointer;
+      EXPECT_THAT(error.what(), HasSubstr("the receipt is damaged: "));
+    }
+  }
+  Json damaged = receipt_;
+  damaged["output"].erase("files");
+  EXPECT_THAT(error_of([&] { (void)verify_receipt(damaged, everything()); }).what(),
+              HasSubstr("no output.files"));
+}
+
+TEST_F(Verify, WhatTheReceiptSaysOfHeadsClassesAndFilesBesideIsChecked) {
+  const auto with = [&](const std::string& pointer, const nlohmann::ordered_json& value) {
+    auto changed = receipt_;
+    changed[nlohmann::ordered_json::json_pointer(pointer)] = value;
+    return verify_receipt(changed, everything());
+  };
+  const std::string other(64, 'a');
+  EXPECT_EQ(state_of(with("/output/head/sha256", other), "the new model's head"), State::failed);
+  EXPECT_EQ(state_of(with("/input/head/sha256", other), "the original's head"), State::failed);
+  EXPECT_EQ(state_of(with("/classes/1/new", 1), "the list of classes"), State::failed);
+  EXPECT_EQ(state_of(with("/classes/2/new", nullptr), "the list of classes"), State::failed);
+  ASSERT_EQ(receipt_["output"]["files"][1]["role"], "means");
+  EXPECT_EQ(state_of(with("/output/files/1/sha256", other), "the new means"), State::failed);
+  EXPECT_EQ(state_of(with("/output/files/1/name", "moved.npz"), "the new means"), State::not_made);
+  for (const char* const name : {"../means.npz", "/etc/passwd", "..", ".", ""})
+    EXPECT_EQ(state_of(with("/output/files/1/name", name), "the new means"), State::failed) << name;
+}
+
+TEST_F(Verify, OneStepThatCannotBeFinishedLeavesTheOthers) {
+  VerifyInputs inputs = everything();
+  ForgetInputs unfit = original_;
+  unfit.model = new_.get();  // four classes, where the means are of five
+  inputs.original = &unfit;
+  auto steps = verify_receipt(receipt_, inputs);
+  EXPECT_EQ(state_of(steps, "signature"), State::passed);
+  EXPECT_EQ(state_of(steps, "the original"), State::failed);
+  EXPECT_EQ(state_of(steps, "the new head, computed anew"), State::failed);
+  inputs = everything();
+  inputs.problem = Error(ErrorCode::missing, "needs ONNX Runtime");
+  steps = verify_receipt(receipt_, inputs);
+  EXPECT_EQ(state_of(steps, "the original"), State::passed);
+  EXPECT_EQ(state_of(steps, "the new head, computed anew"), State::not_made);
+  inputs.problem = Error(ErrorCode::bad_input, "damaged data");
+  inputs.original = nullptr;
+  steps = verify_receipt(receipt_, inputs);
+  EXPECT_EQ(state_of(steps, "signature"), State::passed);
+  EXPECT_EQ(state_of(steps, "the original"), State::failed);
+}
+
 TEST_F(Verify, ALaterReceiptNamesTheEarlierOne) {
   ForgetInputs next;
   next.model = new_.get();
@@ -190,6 +282,44 @@ TEST_F(Verify, KeysAreSecretAndChecked) {
             ErrorCode::bad_input);
 }
 
+TEST_F(Verify, KeysAreReplacedTogetherOrNotAtAll) {
+  fs::create_directory(folder_ / "pair");
+  write_file(folder_ / "pair.pub", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "pair", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(read_text_file(folder_ / "pair.pub"), "old");
+  fs::create_directory(folder_ / "open.pub");
+  write_file(folder_ / "open", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "open", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(read_text_file(folder_ / "open"), "old");
+  EXPECT_EQ(error_of([&] { generate_keys("", true); }).code(), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "new" / "", true); }).code(), ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / ".pub"));
+  // One that cannot be written keeps the other away, too.
+  write_file(folder_ / "half.pub", "old");
+  EXPECT_EQ(error_of([&] { generate_keys(folder_ / "half", false); }).code(), ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / "half"));
+}
+
+TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {
+  const fs::path odd = folder_ / "n\xE9w.npz";
+  forget(original_, odd, std::nullopt);
+  const auto model = ModelFile::open(odd);
+  const auto receipt = parse_receipt(read_text_file(receipt_path(odd)), "");
+  EXPECT_EQ(receipt["output"]["files"][0]["name"], "n\uFFFDw.npz");
+  VerifyInputs inputs = everything();
+  inputs.model = model.get();
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "signature"), State::passed);
+  ForgetRequest request;
+  request.forget = {1};
+  request.note = "\xFF";
+  ForgetPlan plan = plan_forget(original_, request);
+  EXPECT_EQ(error_of([&] {
+              (void)carry_out(original_, request, plan, {.model = folder_ / "n.npz"});
+            }).code(),
+            ErrorCode::usage);
+  EXPECT_FALSE(fs::exists(folder_ / "n.npz"));
+}
+
 TEST(UnitsApart, CountsNeighbours) {
   const auto apart = [](float a, float b) {
     return *units_apart({DType::f32, {1}, std::as_bytes(std::span(&a, 1)), ""},
@@ -204,6 +334,18 @@ TEST(UnitsApart, CountsNeighbours) {
   const Tensor half{DType::f16, {1}, std::vector<std::byte>(2)};
   const Tensor brain{DType::bf16, {1}, std::vector<std::byte>(2)};
   EXPECT_FALSE(units_apart(half.view(""), brain.view("")));
+}
+
+TEST(RelativeDifference, IsMeasuredInTheLargestNumberOfTheRow) {
+  const Tensor first = to_tensor(MatrixView<const float>(Matrix<float>(2, 2, {4, 0, 1, 1})));
+  const Tensor second = to_tensor(MatrixView<const float>(Matrix<float>(2, 2, {4, 0.5, 1, 1.25})));
+  const HeadView a{.weights = first.view("")};
+  const HeadView b{.weights = second.view("")};
+  EXPECT_DOUBLE_EQ(relative_difference(a, b), 0.2);
+  const HeadView c{.weights = first.view(""), .transposed = true};
+  const HeadView d{.weights = second.view(""), .transposed = true};
+  EXPECT_DOUBLE_EQ(relative_difference(c, d), 0.5 / 1.25);
+  EXPECT_EQ(relative_difference(a, a), 0);
 }
 
 }  // namespace

@@ -111,6 +111,31 @@ bool has_avx512() {
   return (isa & wanted) == wanted;
 }
 
+std::string instruction_set() {
+  using enum dnnl::cpu_isa;
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  switch (isa) {
+    case sse41:
+      return "sse4.1";
+    case avx:
+      return "avx";
+    case avx2:
+      return "avx2";
+    case avx2_vnni:
+      return "avx2 vnni";
+    case avx512_core:
+      return "avx512";
+    case avx512_core_vnni:
+      return "avx512 vnni";
+    case avx512_core_bf16:
+      return "avx512 bf16";
+    case avx512_core_amx:
+      return "avx512 amx";
+    default:
+      return fmt::format("{:#x}", static_cast<unsigned>(isa));
+  }
+}
+
 struct Convolution::State {
   dnnl::stream stream{cpu()};
   memory::desc plain;

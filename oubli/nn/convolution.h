@@ -43,6 +43,8 @@ void multiply(const Product& product, const float* a, const float* b, float* c);
 
 // Whether oneDNN uses AVX-512 here, as Op::winograd, Op::blocked and Op::packed need.
 [[nodiscard]] bool has_avx512();
+// The instructions it uses, "avx2" or another: results differ in their last digits between them.
+[[nodiscard]] std::string instruction_set();
 
 // A convolution of `batch` images (NHWC, or as the op says), with bias, sum and relu if the op says
 // so. Weights live in a layout of oneDNN's choice, `home`: the one in which their gradient arrives.

@@ -170,6 +170,9 @@ ModelRunner::ModelRunner(std::shared_ptr<const OnnxRuntime> runtime, const OnnxM
 ModelRunner::~ModelRunner() = default;
 
 std::string ModelRunner::preparation() const { return state_->preparation.describe(); }
+PreparationOptions ModelRunner::preparation_as_used() const {
+  return state_->preparation.as_used();
+}
 bool ModelRunner::as_float() const { return state_->probe.as_float; }
 
 ModelRunner::Batch ModelRunner::run(std::span<const Sample> samples) const {

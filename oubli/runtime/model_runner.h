@@ -44,6 +44,7 @@ class ModelRunner {
                const std::string& label, const std::stop_token& stop = {}) const;
 
   [[nodiscard]] std::string preparation() const;
+  [[nodiscard]] PreparationOptions preparation_as_used() const;
   // bfloat16 models run as float32 copies.
   [[nodiscard]] bool as_float() const;
 

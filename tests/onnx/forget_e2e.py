@@ -116,6 +116,11 @@ class Onnx(unittest.TestCase):
             self.assertFalse([n for n in os.listdir(self.folder) if n.startswith(out) or "oubli-tmp" in n], "files were left")
         return stdout + stderr
 
+    def verify(self, name, *words, out="new.onnx", code=0, env=None):
+        got, stdout, stderr = oubli("verify", self.at(out + ".receipt.json"), "--model", self.at(out), "--original", self.model(name), "--json", *words, env=env)
+        self.assertEqual(got, code, (name, words, stdout, stderr))
+        return {step["what"]: (step["state"], step["detail"]) for step in json.loads(stdout)["steps"]}
+
     def head(self, path):
         tensors = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
         return tensors["W"], tensors["b"]
@@ -191,6 +196,8 @@ class Onnx(unittest.TestCase):
         self.assertIn("misaligned", self.forget("gemm", "--class", 1, "--data", self.at("swapped.npz"), code=4))
         self.forget("gemm", "--class", 0, "--data", self.at("swapped.npz"))
         self.forget("gemm", "--class", 1, "--data", self.at("swapped.npz"), "--ignore-accuracy")
+        steps = self.verify("gemm", "--data", self.at("swapped.npz"))
+        self.assertEqual(steps["the new head, computed anew"], ("passed", "is the same bit for bit"))
 
     @needs_runtime
     def test_nonlinear_tails(self):
@@ -198,6 +205,8 @@ class Onnx(unittest.TestCase):
             self.assertIn("--allow-nonlinear-tail", self.forget(name, "--class", 1, "--data", self.at("data.npz"), code=4))
             self.forget(name, "--class", 1, "--data", self.at("data.npz"), "--method", "naive")
             self.forget(name, "--class", 1, "--data", self.at("data.npz"), "--allow-nonlinear-tail")
+            steps = self.verify(name, "--data", self.at("data.npz"))
+            self.assertEqual(steps["the new head, computed anew"], ("passed", "is the same bit for bit"), name)
 
     @needs_runtime
     def test_names_and_the_class_names_file(self):
@@ -438,6 +447,67 @@ class Onnx(unittest.TestCase):
                     self.assertEqual(run["accuracy_before"], 1.0, about)
                     self.assertEqual(run["new_model"]["kept_classes_accuracy_after"], 1.0, about)
                     self.assertIn("NHWC" if last else "NCHW", run["inputs"], about)
+
+    @needs_runtime
+    def test_verify_makes_inputs_as_the_receipt_says(self):
+        """A model of images of any size and layout: nothing about its inputs follows from the file."""
+        rng = np.random.default_rng(9)
+        noise = 0.3 * rng.standard_normal((3, 3))
+        w, b = (np.eye(3) * 3 + noise).astype(np.float32), (rng.standard_normal(3) * 0.1).astype(np.float32)
+        images = pictures.solid_blocks(rng, 300, 8)
+        colours = (images.reshape(-1, 64, 3).mean(axis=1) / 255 - 0.5) / 0.25  # what --mean and --std make of them
+        y = (colours @ w.T.astype(np.float64) + b).argmax(1)
+        for image, label, i in zip(images, y, range(len(y))):
+            folder = os.path.join(self.at("shifted"), "abc"[label])
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, "%03d.png" % i), "wb") as file:
+                file.write(pictures.png(image))
+        node = helper.make_node
+        steps = [node("ReduceMean", ["x"], ["f"], axes=[1, 2], keepdims=0), node("Gemm", ["f", "W", "b"], ["y"], transB=1)]
+        graph = helper.make_graph(steps, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "h", "w", "c"])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])], [numpy_helper.from_array(a, n) for n, a in (("W", w), ("b", b))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), self.at("any.onnx"))
+        data = ["--data", self.at("shifted")]
+        how = ["--mean", 0.5, "--std", 0.25, "--layout", "nhwc", "--size", "8x8", "--colour"]
+        self.forget("any", "--class", 1, *data, *how)
+        receipt = json.load(open(self.at("new.onnx.receipt.json")))
+        self.assertEqual(receipt["run"]["preparation"],
+                         {"scale": 1 / 255, "mean": [0.5] * 3, "std": [0.25] * 3, "layout": "nhwc", "size": [8, 8], "colour": True})
+        anew = "the new head, computed anew"
+        self.assertEqual(self.verify("any", *data)[anew], ("passed", "is the same bit for bit"))
+        self.assertEqual(self.verify("any", *data, *how)[anew], ("passed", "is the same bit for bit"))
+        # A receipt of an earlier version says it in words only: then the command line must.
+        del receipt["run"]["preparation"]
+        with open(self.at("new.onnx.receipt.json"), "w") as file:
+            json.dump(receipt, file)
+        self.assertEqual(self.verify("any", *data, *how)[anew], ("passed", "is the same bit for bit"))
+        state, detail = self.verify("any", *data, *how[4:], code=5)[anew]
+        self.assertIn("the receipt says '8 x 8 colour, pixels x 0.00392157 - [0.5, 0.5, 0.5] / [0.25", detail)
+
+    @needs_runtime
+    def test_verify_allows_what_another_engine_explains(self):
+        data, anew = ["--data", self.at("data.npz")], "the new head, computed anew"
+        self.forget("softmax", "--class", 1, *data)
+        new = onnx.load(self.at("new.onnx"))
+        weights = next(t for t in new.graph.initializer if t.name == "W")
+        honest = numpy_helper.to_array(weights)
+        receipt = json.load(open(self.at("new.onnx.receipt.json")))
+        for change, other_engine, same_engine in ((0, "passed", "passed"), (1e-6, "passed", "FAILED"), (1e-2, "FAILED", "FAILED")):
+            scale = np.abs(honest).max(axis=1, keepdims=True) * np.sign(honest)
+            weights.CopyFrom(numpy_helper.from_array((honest + change * scale).astype(np.float32), "W"))
+            onnx.save(new, self.at("new.onnx"))
+            for runtime, state in (("ONNX Runtime 0.1", other_engine), (receipt["run"]["runtime"], same_engine)):
+                with open(self.at("new.onnx.receipt.json"), "w") as file:
+                    json.dump(dict(receipt, run=dict(receipt["run"], runtime=runtime)), file)
+                found = self.verify("softmax", *data, code=5 if change else 0)[anew]
+                self.assertEqual(found[0], state, (change, runtime, found))
+                if change and runtime != receipt["run"]["runtime"]:
+                    self.assertIn("ONNX Runtime 0.1", found[1])
+                    self.assertNotIn("although", found[1])
+        self.forget("softmax", "--class", 1, *data)
+        found = self.verify("gemm", *data, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"}, code=5)  # another original, too
+        self.assertEqual(found[anew][0], "not made")
+        self.assertIn("tools/get-runtime", found[anew][1])
 
     def test_names_in_every_known_spelling_are_cut(self):
         """Keys of the issue times JSON and Python spellings; what is said elsewhere is a finding."""

@@ -74,7 +74,25 @@ with tempfile.TemporaryDirectory() as folder:
     save("copy.npy", population(1, 3))
     audit("--seen", "seen.npy", "--unseen", "copy.npy", *base[4:], "--class", "2", code=3, say="same logits")
     wide = save("wide.npy", population(4, columns=CLASSES))
-    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one for every class")
+    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one column for every class")
+    # ... and where the seen models have a column for every class, too: whatever shows it.
+    wide_seen = save("wide-seen.npy", population(8, columns=CLASSES))
+    for more in [], ["--forgotten-only"], ["--class-names", "names.txt"], ["--before", "wide-before.npy"]:
+        save("wide-before.npy", population(9, columns=CLASSES))
+        for unseen in wide, "unseen.npy":
+            audit("--seen", wide_seen, "--unseen", unseen, *base[4:], "--class", "2", *more, code=3,
+                  say="one column for every class")
+    two = ["--class", "0", "--class", "2", "--forgotten-only"]
+    audit("--seen", wide_seen, "--unseen", wide, *base[4:], *two, code=3, say="one column for every class")
+    # Labels that do not reach the last class leave it open how many there are, until something says so.
+    short = save("y2.npy", np.where(y == 3, 0, y))
+    partly = [*base[:4], "--labels", short, "--class", "2", "--forgotten-only"]
+    audit(*partly, code=3, say="one column for every class")
+    audit(*partly, "--class-names", "names.txt")
+    audit(*partly, "--before", "wide-before.npy")
+    single_class = [*base[:4], "--labels", save("y1.npy", np.where(y > 1, 1, y)), "--class", "1"]
+    audit(*single_class, "--forgotten-only", code=3, say="make 4 classes, but the largest label is 1")
+    audit(*base, "--class", "2", "--before", "unseen2.npy", code=3, say="have a column for every class")
     other = save("other.npy", population(5, columns=7))
     audit("--seen", "seen.npy", "--unseen", other, *base[4:], "--class", "2", code=3, say="7 columns, wanted 3")
     single = save("single.npy", population(6, models=1))
@@ -83,8 +101,8 @@ with tempfile.TemporaryDirectory() as folder:
     holes[3, 5, 1] = np.nan
     audit("--seen", save("nan.npy", holes), *base[2:], "--class", "2", code=3, say="model 3, sample 5, column 1")
     audit(*base[:4], "--labels", save("y9.npy", np.where(y == 3, 9, y)), "--class", "2", code=3, say="9")
-    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 3, 0, y)), "--class", "2", code=3,
-          say="no sample of class 3")
+    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 1, 0, y)), "--class", "2", code=3,
+          say="no sample of class 1")
     audit(*base, "--class", "7", code=2, say="no class '7'")
     audit(*base, "--class", "cta", "--class-names", "names.txt", code=2, say="cat")
     audit(*base, "--class", "2", "--csv", "a.csv", code=2, say="--force")

@@ -54,13 +54,8 @@ void check_population(const Population& population, const AuditSamples& samples,
   if (population.columns == columns) return;
   const std::size_t k = samples.classes, kept = k - samples.forgotten.size();
   if (columns == kept && population.columns == k)
-    fail(
-        ErrorCode::bad_input,
-        "{}: {} columns, one for every class; wanted {}, the retained classes in order. Logits of "
-        "unlearned models, and of models trained without the forgotten classes, have no column for "
-        "them; an output that was there while others were trained would give the model away by "
-        "itself",
-        population.name, k, kept);
+    fail_column_per_class(
+        population, fmt::format("{} classes; wanted {}, one for every class retained", k, kept));
   if (columns == k)
     fail(ErrorCode::bad_input,
          "{}: {} columns, wanted {}: logits before unlearning have a column for every class",

@@ -44,7 +44,7 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   {
     Case s;
     s.input.unseen = made_population({.all_columns = true}, 2, "unseen");
-    expect(s, "one for every class; wanted 3");
+    expect(s, "(4 classes; wanted 3, one for every class retained): one column for every class");
   }
   {
     Case s;

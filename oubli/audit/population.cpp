@@ -69,6 +69,14 @@ Population population_of(std::vector<TensorView> tensors, const std::string& nam
                       MatrixView<float> out) { read_rows(tensors[model], 0, columns, rows, out); }};
 }
 
+void fail_column_per_class(const Population& logits, const std::string& evidence) {
+  fail(ErrorCode::bad_input,
+       "{}: {} columns ({}): one column for every class; the forgotten classes' columns must be "
+       "gone: unlearned, or retrained without. An output that was there while others were trained "
+       "would give the model away by itself",
+       logits.name, logits.columns, evidence);
+}
+
 void read_finite(const Population& population, std::size_t model,
                  std::span<const std::uint32_t> samples, MatrixView<float> out) {
   OUBLI_ASSERT(out.rows() == samples.size() && out.cols() == population.columns);

@@ -1,6 +1,7 @@
 #include "oubli/audit/audit.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,40 @@ void check_files(const Options& options) {
   add("--unseen2", options.unseen2);
 }
 
+// Names as they stand in the file, however many.
+std::vector<std::string> read_class_names(const std::string& file) {
+  const std::string text = read_text_file(file);
+  const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  return parse_class_names(text, lines + (text.empty() || text.ends_with('\n') ? 0 : 1), file);
+}
+
+// The columns of the logits and the forgotten classes make the number of classes, if the columns of
+// the latter are gone. Where they are not, everything would be read under wrong classes: so
+// something else that is given must say the same number.
+void check_columns_gone(const Options& options, const AuditInput& input, std::size_t names,
+                        std::uint32_t largest_label) {
+  const std::size_t columns = input.seen.columns, forgotten = options.classes.size();
+  const std::size_t classes = columns + forgotten;
+  const bool labels_agree = largest_label + std::size_t{1} == classes;
+  if (input.unseen.columns + forgotten == columns && !labels_agree)
+    fail_column_per_class(input.seen, fmt::format("{} more than {}", forgotten, input.unseen.name));
+  if (input.before && input.before->columns == columns && !labels_agree)
+    fail_column_per_class(input.seen, "as many as before unlearning");
+  if (names == columns) fail_column_per_class(input.seen, "as many as there are class names");
+  const bool before_agrees = input.before && input.before->columns == classes;
+  if (labels_agree || before_agrees || names == classes) return;
+  if (largest_label + std::size_t{1} == columns)
+    fail_column_per_class(input.seen,
+                          fmt::format("the largest label is {}; were there more classes than that, "
+                                      "--class-names or --before would say so",
+                                      largest_label));
+  fail(ErrorCode::bad_input,
+       "{}: {} columns and {} forgotten make {} classes, but the largest label is {}. If there is "
+       "one column for every class: the forgotten classes' columns must be gone: unlearned, or "
+       "retrained without. If there are {} classes: --class-names or --before must say so",
+       input.seen.name, columns, forgotten, classes, largest_label, classes);
+}
+
 std::vector<std::uint32_t> forgotten_classes(const Options& options,
                                              const std::vector<std::string>& names,
                                              std::size_t classes) {
@@ -127,10 +162,13 @@ void run(Options& options) {
                    .samples = {},
                    .class_names = {}};
   const std::size_t classes = input.seen.columns + options.classes.size();
-  if (!options.class_names.empty())
-    input.class_names =
-        parse_class_names(read_text_file(options.class_names), classes, options.class_names);
+  if (!options.class_names.empty()) input.class_names = read_class_names(options.class_names);
   const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
+  if (labels.empty()) fail(ErrorCode::bad_input, "{}: no labels", options.labels);
+  check_columns_gone(options, input, input.class_names.size(), std::ranges::max(labels));
+  if (!input.class_names.empty() && input.class_names.size() != classes)
+    fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes",
+         options.class_names, input.class_names.size(), classes);
   input.samples = {.labels = labels,
                    .classes = classes,
                    .forgotten = forgotten_classes(options, input.class_names, classes)};

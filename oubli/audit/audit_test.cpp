@@ -254,9 +254,44 @@ TEST(Audit, FindsAClearLeakAndNamesTheDirection) {
 }
 
 TEST(Bootstrap, KnowsStudentsT) {
-  EXPECT_NEAR(student_t_975(5), 2.5706, 0.003);
-  EXPECT_NEAR(student_t_975(9), 2.2622, 0.001);
-  EXPECT_NEAR(student_t_975(29), 2.0452, 0.0005);
+  EXPECT_NEAR(student_t_975(1), 12.70620, 1e-4);  // tan(0.475 pi)
+  EXPECT_NEAR(student_t_975(2), 4.30265, 1e-5);
+  EXPECT_NEAR(student_t_975(3), 3.18245, 1e-5);
+  EXPECT_NEAR(student_t_975(5), 2.57058, 1e-5);
+  EXPECT_NEAR(student_t_975(9), 2.26216, 1e-5);
+  EXPECT_NEAR(student_t_975(9.9999), student_t_975(10), 1e-3);
+  EXPECT_NEAR(student_t_975(10), 2.22814, 2e-4);
+  EXPECT_NEAR(student_t_975(29), 2.04523, 2e-5);
+}
+
+TEST(Bootstrap, IsWelchsIntervalForFewModels) {
+  // Welch and Satterthwaite by hand: means 0.6 and 0.7, variances of the means 0.02 / 2 and
+  // 0.01 / 3; (0.01 + 0.01 / 3)^2 / (0.01^2 / 1 + (0.01 / 3)^2 / 2) = 1.684 degrees. Values of
+  // equal spread would have (1/2 + 1/3)^2 / (1/4 + 1/9/2) = 2.273.
+  EXPECT_NEAR(welch_degrees(0.01, 2, 0.01 / 3, 3), 1.684, 0.001);
+  EXPECT_NEAR(welch_degrees(0.001, 2, 0.01, 3), 2.273, 0.001);
+  EXPECT_NEAR(welch_degrees(0, 3, 0, 3), 4, 1e-12);
+  RandomStream random(1, 1);
+  const std::vector<double> a{0.55, 0.65}, b{0.70, 0.72, 0.74};
+  const auto [low, high] = ModelBootstrap(2, 3, 100, random).interval(a, b, 100'000);
+  const double v1 = 0.005 / 2, v2 = 0.0004 / 3;
+  const double half = student_t_975(welch_degrees(v1, 2, v2, 3)) * std::sqrt(v1 + v2);
+  EXPECT_NEAR(low, 1.32 - half, 1e-12);
+  EXPECT_NEAR(high, 1.32 + half, 1e-12);
+}
+
+TEST(Bootstrap, ModelsThatAgreeAreNotCertain) {
+  // 60 answers of either kind, all right: with probability 0.05 or more if each is wrong with
+  // 0.0248 (0.9752^120 = 0.05). An interval around 2 must reach that far down.
+  for (const std::size_t models : {3U, 20U}) {
+    RandomStream random(1, 1);
+    const std::vector<double> right(models, 1);
+    const ModelBootstrap bootstrap(models, models, 100, random);
+    const auto [low, high] = bootstrap.interval(right, right, 60 / models);
+    EXPECT_LT(low, 2 - 0.0248);
+    EXPECT_GT(low, 1.8);
+    EXPECT_EQ(high, 2);
+  }
 }
 
 TEST(Bootstrap, IsImpossibleForOneModel) {
@@ -274,7 +309,7 @@ TEST(Bootstrap, EqualsTheIntervalOfTheNormalDistribution) {
   for (double& value : a) value = random.normal();
   for (double& value : b) value = random.normal();
   const ModelBootstrap bootstrap(30, 30, 20000, random);
-  const auto [low, high] = bootstrap.interval(a, b);
+  const auto [low, high] = bootstrap.interval(a, b, 150);
   const MeanStd sa = mean_std(a), sb = mean_std(b);
   const double half = student_t_975(58) * std::sqrt((sa.std * sa.std + sb.std * sb.std) / 30);
   EXPECT_NEAR(high - low, 2 * half, 0.08 * half);

@@ -104,6 +104,7 @@ class ClassAudit {
   // Shares of right answers per test model of the two populations.
   using Shares = std::array<std::vector<double>, 2>;
   struct ObserverResult {
+    std::size_t images = 0;  // behind each of the shares
     std::vector<Shares> attacks;
     std::vector<double> ks;  // per direction
     double ks_ones = 0;
@@ -118,7 +119,10 @@ class ClassAudit {
         observers, options_.workers,
         [&](std::size_t o, unsigned) { prepare(options_.observers[o], data_[o]); }, options_.stop);
     std::vector<ObserverResult> results(observers);
-    for (ObserverResult& result : results) result.attacks.resize(attacks);
+    for (ObserverResult& result : results) {
+      result.images = images_per_model_;
+      result.attacks.resize(attacks);
+    }
     // Attack by attack, not observer by observer, so that the costly first ones start first.
     run_tasks(
         observers * attacks, options_.workers,
@@ -225,11 +229,12 @@ class ClassAudit {
   std::vector<AttackData> data_;
 };
 
-Figure advantage(const ClassAudit::Shares& shares, const ModelBootstrap& bootstrap) {
+Figure advantage(const ClassAudit::Shares& shares, std::size_t images,
+                 const ModelBootstrap& bootstrap) {
   const double mean = mean_std(shares[0]).mean + mean_std(shares[1]).mean - 1;
   Figure figure = Figure::of(mean);
   if (bootstrap.possible()) {
-    const auto [low, high] = bootstrap.interval(shares[0], shares[1]);
+    const auto [low, high] = bootstrap.interval(shares[0], shares[1], images);
     figure.low = low - 1;
     figure.high = high - 1;
   }
@@ -251,7 +256,8 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
   ObserverLeak leak;
   leak.observer = observer;
   for (std::size_t a = 0; a < options.attacks.size(); ++a) {
-    leak.attacks.push_back({options.attacks[a], advantage(result.attacks[a], bootstrap)});
+    leak.attacks.push_back(
+        {options.attacks[a], advantage(result.attacks[a], result.images, bootstrap)});
     if (*leak.attacks[a].advantage.value > *leak.attacks[leak.worst].advantage.value)
       leak.worst = a;
   }
@@ -282,6 +288,7 @@ class MeanOverClasses {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
     };
     for (std::size_t o = 0; o < results.size(); ++o) {
+      sums_[o].images += results[o].images;
       for (std::size_t a = 0; a < results[o].attacks.size(); ++a)
         for (std::size_t side = 0; side < 2; ++side)
           add_to(sums_[o].attacks[a][side], results[o].attacks[a][side]);

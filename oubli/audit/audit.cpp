@@ -77,6 +77,17 @@ void check_different(const Population& a, const PopulationPass& pass_a, const Po
              a.name, i, b.name, j);
 }
 
+// The same model to learn from and to be tested on is recognised, not told apart.
+void check_distinct(const Population& population, const PopulationPass& pass) {
+  for (std::size_t i = 0; i < pass.fingerprint.size(); ++i)
+    for (std::size_t j = i + 1; j < pass.fingerprint.size(); ++j)
+      if (pass.fingerprint[i] == pass.fingerprint[j])
+        fail(ErrorCode::bad_input,
+             "{}: models {} and {} hold the same logits: a model counts once; was it exported "
+             "twice?",
+             population.name, i, j);
+}
+
 void add_quality(AuditResult& result, const std::string& name, const PopulationPass& pass) {
   result.quality.push_back({.population = name,
                             .accuracy = mean_std(pass.accuracy),
@@ -186,6 +197,8 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
 
   const PopulationPass seen = pass_over(input.seen, samples, options);
   const PopulationPass unseen = pass_over(input.unseen, samples, options);
+  check_distinct(input.seen, seen);
+  check_distinct(input.unseen, unseen);
   check_different(input.seen, seen, input.unseen, unseen);
   if (input.before)
     add_quality(result, "before", pass_over(*input.before, samples, options));
@@ -200,6 +213,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   add_misclassification(result, "unseen", unseen);
   if (input.unseen2) {
     const PopulationPass unseen2 = pass_over(*input.unseen2, samples, options);
+    check_distinct(*input.unseen2, unseen2);
     check_different(input.unseen, unseen, *input.unseen2, unseen2);
     check_different(input.seen, seen, *input.unseen2, unseen2);
     add_quality(result, "unseen2", unseen2);

@@ -71,6 +71,12 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   }
   {
     Case s;
+    s.input.seen_features = made_population({}, 5, "features");
+    s.input.seen_features->columns = 0;
+    expect(s, "features of 0 columns");
+  }
+  {
+    Case s;
     s.input.unseen2 = s.input.unseen;
     expect(s, "hold the same logits");
   }
@@ -84,7 +90,7 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
     Case s;
     std::ranges::replace(s.labels, 2U, 0U);
     s.input.samples = made_samples(s.made, s.labels);
-    expect(s, "no sample of class 2");
+    expect(s, "no sample of class 2: every audited class needs samples (--forgotten-only");
     AuditOptions forgotten_only = quick();
     forgotten_only.retained = false;
     EXPECT_NO_THROW((void)audit(s.input, forgotten_only));
@@ -145,6 +151,103 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   const std::string csv = to_csv(result);
   // Per class and observer four attacks and three KS figures; and the header.
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);
+}
+
+// Nothing but samples of the forgotten class: what needs others is missing, and says so.
+TEST(Audit, FiguresWithoutSamplesAreMissing) {
+  Case s;
+  std::ranges::fill(s.labels, 1U);
+  s.input.samples = made_samples(s.made, s.labels);
+  Made before = s.made;
+  before.all_columns = true;
+  s.input.before = made_population(before, 1, "before");
+  s.input.unseen_features = made_population(before, 5, "features");
+  AuditOptions options = quick();
+  options.retained = false;
+  const AuditResult result = audit(s.input, options);
+  for (const QualityFigures& quality : result.quality) {
+    EXPECT_FALSE(quality.accuracy.has_value());
+    EXPECT_FALSE(quality.loss.has_value());
+    EXPECT_THAT(quality.reason, HasSubstr("no samples of retained classes"));
+  }
+  EXPECT_TRUE(result.flips.all.has_value());
+  EXPECT_FALSE(result.flips.correct.has_value());
+  EXPECT_THAT(result.flips.reason, HasSubstr("correct: 0 of 10 models"));
+  EXPECT_THAT(result.probes[0].seen_reason, HasSubstr("no features of seen models"));
+  EXPECT_THAT(result.probes[0].unseen_reason, HasSubstr("samples of other classes"));
+  EXPECT_THAT(to_text(result), HasSubstr("n/a, seen: no samples of retained classes"));
+  const nlohmann::json json = result;
+  EXPECT_EQ(json["flips"]["correct"], nullptr);
+  EXPECT_EQ(json["quality"][1]["accuracy"], nullptr);
+  EXPECT_EQ(json["probes"][0]["unseen_reason"], result.probes[0].unseen_reason);
+}
+
+TEST(Audit, SaysWhyThereAreNoIntervals) {
+  const auto with_models = [](std::size_t models) {
+    Case s;
+    s.made.models = models;
+    s.input.seen = made_population(s.made, 1, "seen");
+    s.input.unseen = made_population(s.made, 2, "unseen");
+    return audit(s.input, quick());
+  };
+  const AuditResult two = with_models(2), three = with_models(3), seven = with_models(7);
+  const Figure& lone = three.leaks.forgotten[0].attacks[0].advantage;
+  EXPECT_TRUE(lone.value.has_value());
+  EXPECT_FALSE(lone.low.has_value());
+  EXPECT_THAT(lone.reason, HasSubstr("1 and 1 test models"));
+  EXPECT_EQ(nlohmann::json(lone)["interval_reason"], lone.reason);
+  EXPECT_THAT(to_text(three), HasSubstr("n/a, intervals of advantages, leak: 1 and 1 test models"));
+  EXPECT_THAT(two.leaks.forgotten[0].ks.reason, HasSubstr("takes three"));
+  EXPECT_THAT(to_text(two), HasSubstr("n/a, intervals of KS, leak: 2 and 2 models"));
+  EXPECT_TRUE(seven.leaks.forgotten[0].attacks[0].advantage.low.has_value());
+  EXPECT_TRUE(seven.leaks.forgotten[0].attacks[0].advantage.reason.empty());
+}
+
+TEST(Audit, NamesTheWorstOfSeveralClasses) {
+  Case s;
+  s.made.classes = 5;
+  s.labels = made_labels(s.made);
+  s.input.seen = made_population(s.made, 1, "seen");
+  s.input.unseen = made_population(s.made, 2, "unseen");
+  // Four columns for five classes made above; two forgotten ones leave three.
+  s.input.seen.columns = s.input.unseen.columns = 3;
+  for (Population* population : {&s.input.seen, &s.input.unseen})
+    population->read = [wide = population->read](std::size_t model, auto rows, auto out) {
+      Matrix<float> all(rows.size(), 4);
+      wide(model, rows, all);
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::ranges::copy(all.row(i).first(3), out.row(i).begin());
+    };
+  s.input.samples = {.labels = s.labels, .classes = 5, .forgotten = {1, 4}};
+  const AuditResult result = audit(s.input, quick());
+  const auto worst = result.worst();
+  ASSERT_TRUE(worst.has_value());
+  const nlohmann::json json = result;
+  EXPECT_EQ(json["worst"]["class"], worst->label);
+  EXPECT_EQ(json["worst"]["attack"], name_of(worst->attack.attack));
+  EXPECT_EQ(json["worst"]["advantage"]["value"], *worst->attack.advantage.value);
+  EXPECT_THAT(to_text(result), HasSubstr("forgotten (mean)"));
+  EXPECT_THAT(to_text(result),
+              HasSubstr("Worst single figure: class " + std::to_string(worst->label) + ", "));
+}
+
+TEST(Audit, WarnsOfAFloorFromOtherNumbersOfModels) {
+  Case s;
+  const auto warnings = [&](std::size_t models) {
+    Made made = s.made;
+    made.models = models;
+    s.input.unseen2 = made_population(made, 3, "unseen2");
+    const AuditResult result = audit(s.input, quick());
+    EXPECT_EQ(nlohmann::json(result)["warnings"].size(), result.warnings.size());
+    EXPECT_EQ(nlohmann::json(result)["models"]["unseen2"], models);
+    EXPECT_EQ(to_text(result).find("Warning: the floor") != std::string::npos,
+              !result.warnings.empty());
+    return result.warnings.size();
+  };
+  EXPECT_EQ(warnings(10), 0U);
+  EXPECT_EQ(warnings(8), 0U);
+  EXPECT_EQ(warnings(4), 1U);
+  EXPECT_EQ(warnings(20), 1U);
 }
 
 TEST(Audit, ForgottenMeanIsTheClassAndRetainedMeanTheMean) {

@@ -1,5 +1,7 @@
 #include "oubli/audit/bootstrap.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,6 +21,12 @@ ModelBootstrap::ModelBootstrap(std::size_t first, std::size_t second, std::size_
 }
 
 bool ModelBootstrap::possible() const { return resamples_ > 0 && first_ > 1 && second_ > 1; }
+
+std::string ModelBootstrap::why_impossible() const {
+  if (possible()) return {};
+  if (resamples_ == 0) return "no intervals were asked for";
+  return fmt::format("{} and {} test models: it takes two of either population", first_, second_);
+}
 
 namespace {
 

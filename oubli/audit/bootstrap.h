@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class ModelBootstrap {
                  RandomStream& random);
 
   [[nodiscard]] bool possible() const;
+  [[nodiscard]] std::string why_impossible() const;
 
   // The 95 % interval of mean(first) + mean(second), shares of right answers per model, each out of
   // `images`. With kFewModels or more of both: percentiles of the resampled value, moved outwards

@@ -1,5 +1,7 @@
 #include "oubli/audit/tell_apart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -232,7 +234,7 @@ class ClassAudit {
 Figure advantage(const ClassAudit::Shares& shares, std::size_t images,
                  const ModelBootstrap& bootstrap) {
   const double mean = mean_std(shares[0]).mean + mean_std(shares[1]).mean - 1;
-  Figure figure = Figure::of(mean);
+  Figure figure = Figure::of(mean, bootstrap.why_impossible());
   if (bootstrap.possible()) {
     const auto [low, high] = bootstrap.interval(shares[0], shares[1], images);
     figure.low = low - 1;
@@ -243,7 +245,12 @@ Figure advantage(const ClassAudit::Shares& shares, std::size_t images,
 
 Figure with_interval(double value, const LeftOut& left_out) {
   Figure figure = Figure::of(value);
-  if (jackknife_possible(left_out)) {
+  if (left_out[0].empty()) {
+    figure.reason = "no intervals were asked for";
+  } else if (!jackknife_possible(left_out)) {
+    figure.reason = fmt::format("{} and {} models: the jackknife takes three of either population",
+                                left_out[0].size(), left_out[1].size());
+  } else {
     const double half = jackknife_half_width(left_out);
     figure.low = std::max(0.0, value - half);
     figure.high = std::min(1.0, value + half);
@@ -268,7 +275,8 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
     leak.ks = leak.ks_largest = leak.ks_ones = Figure::missing("not asked for");
   } else {
     leak.ks = with_interval(mean_std(result.ks).mean, result.ks_left_out);
-    leak.ks_largest = Figure::of(*std::ranges::max_element(result.ks));
+    leak.ks_largest =
+        Figure::of(*std::ranges::max_element(result.ks), "none is computed for a maximum");
     leak.ks_ones = observer == Observer::logits
                        ? with_interval(result.ks_ones, result.ks_ones_left_out)
                        : Figure::missing("probabilities do not show the mean logit");

@@ -108,4 +108,28 @@ with tempfile.TemporaryDirectory() as folder:
     audit(*base, "--class", "2", "--csv", "a.csv", code=2, say="--force")
     audit(*base, "--class", "2", "--attack", "forrest", code=2, say="forest")
     audit("--seen", "absent.npy", *base[2:], "--class", "2", code=6, say="absent.npy")
+    # Options that make no sense, and files used twice.
+    audit(*base, "--class", "2", "--images", "-1", code=2, say="--images")
+    audit(*base, "--class", "2", "--bootstrap", "20", code=2, say="--bootstrap 20")
+    audit(*base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="--csv seen.npy is the file")
+    audit(*base, "--class", "2", "--csv", "./y.npy", "--force", code=2, say="that --labels reads")
+    assert np.array_equal(np.load("seen.npy"), population(1, 3)) and np.array_equal(np.load("y.npy"), y)
+    features = save("f.npy", population(11, columns=6))
+    audit(*base, "--class", "2", "--features", features, "--unseen-features", features, code=2, say="same file")
+    audit(*base, "--class", "2", "--features", save("f0.npy", population(11, columns=0)), code=3, say="0 columns")
+    assert "Class 2: Whoever holds the file" in audit(*base, "--class", "2", "--unseen-features", features)
+    twice = json.loads(audit(*base, "--class", "2", "--attack", "forest,forest", "--json"))
+    assert len(twice["leaks"]["forgotten"][0]["attacks"]) == 1 and twice["worst"]["attack"] == "forest"
+    audit("--seen", save("rep.npy", np.repeat(population(1)[:1], MODELS, 0)), *base[2:], "--class", "2", code=3,
+          say="models 0 and 1 hold the same logits")
+    big = population(1, 3).astype(np.float64)
+    big[1, 2, 0] = 1e300
+    audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
+          say="model 1, sample 2, column 0 is 1e+300, which does not fit float32")
+    only = [*base[:4], "--labels", save("y22.npy", np.full(SAMPLES, 2)), "--class", "2", "--class-names", "names.txt"]
+    audit(*only, code=3, say="(--forgotten-only")
+    some = json.loads(audit(*only, "--forgotten-only", "--json"))
+    assert all(row["accuracy"] is None and row["reason"] for row in some["quality"])
+    audit(*base[:4], "--labels", save("y013.npy", np.where(y == 2, 1, y)), "--class", "2", code=3,
+          say="no sample of class 2: every audited class needs samples\n")
 print("ok")

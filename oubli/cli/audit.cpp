@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oubli/array/array_file.h"
@@ -24,6 +25,9 @@ namespace oubli::cli {
 namespace {
 
 using Files = std::vector<std::string>;
+
+constexpr std::size_t kFewestResamples = 100;
+constexpr int kMostImages = 1'000'000'000;
 
 struct Options {
   Files seen, unseen, unseen2, before, features, unseen_features;
@@ -70,7 +74,7 @@ void check_files(const Options& options) {
   struct Named {
     std::string option, file;
   };
-  std::vector<Named> all;
+  std::vector<Named> all;  // of one kind, so far
   const auto add = [&](const std::string& option, const Files& files) {
     for (const std::string& file : files) {
       for (const Named& other : all) {
@@ -85,6 +89,37 @@ void check_files(const Options& options) {
   add("--seen", options.seen);
   add("--unseen", options.unseen);
   add("--unseen2", options.unseen2);
+  all.clear();
+  add("--features", options.features);
+  add("--unseen-features", options.unseen_features);
+}
+
+// --force is meant for an older table, not for what the audit reads.
+void check_output(const Options& options) {
+  const auto check = [&](const std::string& option, const std::string& file) {
+    std::error_code ignored;
+    if (!file.empty() && std::filesystem::equivalent(options.csv, file, ignored))
+      fail(ErrorCode::usage, "--csv {} is the file that {} reads", options.csv.string(), option);
+  };
+  const std::pair<const char*, const Files&> inputs[] = {
+      {"--seen", options.seen},         {"--unseen", options.unseen},
+      {"--unseen2", options.unseen2},   {"--before", options.before},
+      {"--features", options.features}, {"--unseen-features", options.unseen_features}};
+  for (const auto& [option, files] : inputs)
+    for (const std::string& file : files) check(option, file);
+  check("--labels", options.labels);
+  check("--class-names", options.class_names);
+}
+
+// What the words name, each once.
+template <typename Choice>
+std::vector<Choice> chosen_from(const std::vector<std::string>& words,
+                                Choice (*named)(const std::string&)) {
+  std::vector<Choice> choices;
+  for (const std::string& word : words)
+    if (const Choice choice = named(word); std::ranges::find(choices, choice) == choices.end())
+      choices.push_back(choice);
+  return choices;
 }
 
 // Names as they stand in the file, however many.
@@ -143,13 +178,15 @@ void check_gate(const AuditResult& result, double limit) {
 }
 
 void run(Options& options) {
+  check_output(options);
   if (!options.csv.empty()) prepare_output(options.csv, options.force);
   check_files(options);
   AuditOptions& chosen = options.audit;
-  if (!options.attacks.empty()) chosen.attacks.clear();
-  for (const std::string& name : options.attacks) chosen.attacks.push_back(attack_of(name));
-  if (!options.observers.empty()) chosen.observers.clear();
-  for (const std::string& name : options.observers) chosen.observers.push_back(observer_of(name));
+  if (chosen.bootstrap != 0 && chosen.bootstrap < kFewestResamples)
+    fail(ErrorCode::usage, "--bootstrap {}: fewer than {} resamples have no 95 % interval; 0: none",
+         chosen.bootstrap, kFewestResamples);
+  if (!options.attacks.empty()) chosen.attacks = chosen_from(options.attacks, attack_of);
+  if (!options.observers.empty()) chosen.observers = chosen_from(options.observers, observer_of);
   chosen.retained = !options.forgotten_only;
 
   Arrays arrays;
@@ -225,11 +262,15 @@ void add_choices(CLI::App& command, Options& options) {
   command
       .add_option("--observer", options.observers, "logits, probabilities, label (default: all)")
       ->delimiter(',');
-  command.add_option("--images", audit.images_forgotten,
-                     "Images per model of a forgotten class that attacks see (default: all; the "
-                     "paper: 150)");
-  command.add_option("--images-retained", audit.images_retained,
-                     "The same for a retained class (the paper: 150, and 100 for MNIST)");
+  command
+      .add_option("--images", audit.images_forgotten,
+                  "Images per model of a forgotten class that attacks see (default: all; the "
+                  "paper: 150)")
+      ->check(CLI::Range(0, kMostImages));
+  command
+      .add_option("--images-retained", audit.images_retained,
+                  "The same for a retained class (the paper: 150, and 100 for MNIST)")
+      ->check(CLI::Range(0, kMostImages));
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
       ->check(CLI::Range(0.05, 0.95))
@@ -237,7 +278,9 @@ void add_choices(CLI::App& command, Options& options) {
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command.add_option("--bootstrap", audit.bootstrap, "Resamples for the intervals")
+  command
+      .add_option("--bootstrap", audit.bootstrap,
+                  "Resamples for the intervals: 100 or more, or 0 for none")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   command.add_option("--seed", audit.seed, "Seed")->capture_default_str();
@@ -255,8 +298,12 @@ void add_audit(CLI::App& app) {
       "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
   add_inputs(*command, *options);
   add_choices(*command, *options);
-  command->add_option("--fail-above", options->fail_above,
-                      "Exit with code 5 if an advantage on a forgotten class is above this");
+  command->add_option(
+      "--fail-above", options->fail_above,
+      "Exit with code 5 if the largest advantage, over forgotten classes, observers and "
+      "attacks, is above this. The figure itself is compared, with no allowance for "
+      "chance: equal populations fail, too, if this is below what chance gives "
+      "(--unseen2 shows how much)");
   command->add_option("--csv", options->csv, "Also write all figures per class to this file");
   command->add_flag("--force", options->force, "Replace the --csv file if it exists");
   command->add_flag("--json", options->json, "Print JSON instead of tables");

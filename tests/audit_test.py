@@ -74,7 +74,25 @@ with tempfile.TemporaryDirectory() as folder:
     save("copy.npy", population(1, 3))
     audit("--seen", "seen.npy", "--unseen", "copy.npy", *base[4:], "--class", "2", code=3, say="same logits")
     wide = save("wide.npy", population(4, columns=CLASSES))
-    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one for every class")
+    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one column for every class")
+    # ... and where the seen models have a column for every class, too: whatever shows it.
+    wide_seen = save("wide-seen.npy", population(8, columns=CLASSES))
+    for more in [], ["--forgotten-only"], ["--class-names", "names.txt"], ["--before", "wide-before.npy"]:
+        save("wide-before.npy", population(9, columns=CLASSES))
+        for unseen in wide, "unseen.npy":
+            audit("--seen", wide_seen, "--unseen", unseen, *base[4:], "--class", "2", *more, code=3,
+                  say="one column for every class")
+    two = ["--class", "0", "--class", "2", "--forgotten-only"]
+    audit("--seen", wide_seen, "--unseen", wide, *base[4:], *two, code=3, say="one column for every class")
+    # Labels that do not reach the last class leave it open how many there are, until something says so.
+    short = save("y2.npy", np.where(y == 3, 0, y))
+    partly = [*base[:4], "--labels", short, "--class", "2", "--forgotten-only"]
+    audit(*partly, code=3, say="one column for every class")
+    audit(*partly, "--class-names", "names.txt")
+    audit(*partly, "--before", "wide-before.npy")
+    single_class = [*base[:4], "--labels", save("y1.npy", np.where(y > 1, 1, y)), "--class", "1"]
+    audit(*single_class, "--forgotten-only", code=3, say="make 4 classes, but the largest label is 1")
+    audit(*base, "--class", "2", "--before", "unseen2.npy", code=3, say="have a column for every class")
     other = save("other.npy", population(5, columns=7))
     audit("--seen", "seen.npy", "--unseen", other, *base[4:], "--class", "2", code=3, say="7 columns, wanted 3")
     single = save("single.npy", population(6, models=1))
@@ -83,11 +101,35 @@ with tempfile.TemporaryDirectory() as folder:
     holes[3, 5, 1] = np.nan
     audit("--seen", save("nan.npy", holes), *base[2:], "--class", "2", code=3, say="model 3, sample 5, column 1")
     audit(*base[:4], "--labels", save("y9.npy", np.where(y == 3, 9, y)), "--class", "2", code=3, say="9")
-    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 3, 0, y)), "--class", "2", code=3,
-          say="no sample of class 3")
+    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 1, 0, y)), "--class", "2", code=3,
+          say="no sample of class 1")
     audit(*base, "--class", "7", code=2, say="no class '7'")
     audit(*base, "--class", "cta", "--class-names", "names.txt", code=2, say="cat")
     audit(*base, "--class", "2", "--csv", "a.csv", code=2, say="--force")
     audit(*base, "--class", "2", "--attack", "forrest", code=2, say="forest")
     audit("--seen", "absent.npy", *base[2:], "--class", "2", code=6, say="absent.npy")
+    # Options that make no sense, and files used twice.
+    audit(*base, "--class", "2", "--images", "-1", code=2, say="--images")
+    audit(*base, "--class", "2", "--bootstrap", "20", code=2, say="--bootstrap 20")
+    audit(*base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="--csv seen.npy is the file")
+    audit(*base, "--class", "2", "--csv", "./y.npy", "--force", code=2, say="that --labels reads")
+    assert np.array_equal(np.load("seen.npy"), population(1, 3)) and np.array_equal(np.load("y.npy"), y)
+    features = save("f.npy", population(11, columns=6))
+    audit(*base, "--class", "2", "--features", features, "--unseen-features", features, code=2, say="same file")
+    audit(*base, "--class", "2", "--features", save("f0.npy", population(11, columns=0)), code=3, say="0 columns")
+    assert "Class 2: Whoever holds the file" in audit(*base, "--class", "2", "--unseen-features", features)
+    twice = json.loads(audit(*base, "--class", "2", "--attack", "forest,forest", "--json"))
+    assert len(twice["leaks"]["forgotten"][0]["attacks"]) == 1 and twice["worst"]["attack"] == "forest"
+    audit("--seen", save("rep.npy", np.repeat(population(1)[:1], MODELS, 0)), *base[2:], "--class", "2", code=3,
+          say="models 0 and 1 hold the same logits")
+    big = population(1, 3).astype(np.float64)
+    big[1, 2, 0] = 1e300
+    audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
+          say="model 1, sample 2, column 0 is 1e+300, which does not fit float32")
+    only = [*base[:4], "--labels", save("y22.npy", np.full(SAMPLES, 2)), "--class", "2", "--class-names", "names.txt"]
+    audit(*only, code=3, say="(--forgotten-only")
+    some = json.loads(audit(*only, "--forgotten-only", "--json"))
+    assert all(row["accuracy"] is None and row["reason"] for row in some["quality"])
+    audit(*base[:4], "--labels", save("y013.npy", np.where(y == 2, 1, y)), "--class", "2", code=3,
+          say="no sample of class 2: every audited class needs samples\n")
 print("ok")

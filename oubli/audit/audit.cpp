@@ -30,16 +30,18 @@ void check_samples(const AuditSamples& samples, bool retained_too) {
     ++counts[samples.labels[i]];
   }
   std::vector<std::size_t> absent;
+  bool only_retained = true;
   for (std::size_t label = 0; label < samples.classes; ++label) {
     const bool forgotten =
         std::ranges::binary_search(samples.forgotten, static_cast<std::uint32_t>(label));
-    if (counts[label] == 0 && (forgotten || retained_too)) absent.push_back(label);
+    if (counts[label] != 0 || !(forgotten || retained_too)) continue;
+    absent.push_back(label);
+    only_retained = only_retained && !forgotten;
   }
   if (!absent.empty())
-    fail(ErrorCode::bad_input,
-         "labels: no sample of class {}: every audited class needs samples (to audit the forgotten "
-         "classes alone, leave the retained ones out)",
-         fmt::join(absent, ", "));
+    fail(ErrorCode::bad_input, "labels: no sample of class {}: every audited class needs samples{}",
+         fmt::join(absent, ", "),
+         only_retained ? " (--forgotten-only leaves the retained ones out)" : "");
 }
 
 void check_population(const Population& population, const AuditSamples& samples,
@@ -54,13 +56,8 @@ void check_population(const Population& population, const AuditSamples& samples,
   if (population.columns == columns) return;
   const std::size_t k = samples.classes, kept = k - samples.forgotten.size();
   if (columns == kept && population.columns == k)
-    fail(
-        ErrorCode::bad_input,
-        "{}: {} columns, one for every class; wanted {}, the retained classes in order. Logits of "
-        "unlearned models, and of models trained without the forgotten classes, have no column for "
-        "them; an output that was there while others were trained would give the model away by "
-        "itself",
-        population.name, k, kept);
+    fail_column_per_class(
+        population, fmt::format("{} classes; wanted {}, one for every class retained", k, kept));
   if (columns == k)
     fail(ErrorCode::bad_input,
          "{}: {} columns, wanted {}: logits before unlearning have a column for every class",
@@ -82,11 +79,26 @@ void check_different(const Population& a, const PopulationPass& pass_a, const Po
              a.name, i, b.name, j);
 }
 
+// The same model to learn from and to be tested on is recognised, not told apart.
+void check_distinct(const Population& population, const PopulationPass& pass) {
+  for (std::size_t i = 0; i < pass.fingerprint.size(); ++i)
+    for (std::size_t j = i + 1; j < pass.fingerprint.size(); ++j)
+      if (pass.fingerprint[i] == pass.fingerprint[j])
+        fail(ErrorCode::bad_input,
+             "{}: models {} and {} hold the same logits: a model counts once; was it exported "
+             "twice?",
+             population.name, i, j);
+}
+
 void add_quality(AuditResult& result, const std::string& name, const PopulationPass& pass) {
-  result.quality.push_back({.population = name,
-                            .accuracy = mean_std(pass.accuracy),
-                            .loss = mean_std(pass.loss),
-                            .reason = {}});
+  QualityFigures figures{.population = name, .accuracy = {}, .loss = {}, .reason = {}};
+  if (pass.accuracy.empty()) {
+    figures.reason = "no samples of retained classes";
+  } else {
+    figures.accuracy = mean_std(pass.accuracy);
+    figures.loss = mean_std(pass.loss);
+  }
+  result.quality.push_back(std::move(figures));
 }
 
 void add_misclassification(AuditResult& result, const std::string& name,
@@ -119,33 +131,69 @@ std::optional<MeanStd> probe(const Population& features, std::uint32_t label,
   return mean_std(areas);
 }
 
+std::string why_no_probe(const AuditSamples& samples, std::uint32_t label) {
+  const auto own = static_cast<std::size_t>(std::ranges::count(samples.labels, label));
+  if (own < kReadoutSamples)
+    return fmt::format("fewer than {} samples of the class", kReadoutSamples);
+  if (samples.labels.size() - own < kReadoutSamples)
+    return fmt::format("fewer than {} samples of other classes", kReadoutSamples);
+  return "the probe gave no number";
+}
+
+std::string probe_sentence(const ProbeFigures& figures) {
+  constexpr const char* kUnchanged =
+      "Whoever holds the file sees the features, and these are not changed by filtration: a linear "
+      "probe finds the forgotten class in ";
+  if (figures.seen && figures.unseen)
+    return fmt::format(
+        "{}them with AUC {:.3f}; in networks that never saw the class it does so with AUC {:.3f}.",
+        kUnchanged, figures.seen->mean, figures.unseen->mean);
+  if (figures.seen)
+    return fmt::format(
+        "{}them with AUC {:.3f}; how well it does in networks that never saw the class was not "
+        "measured ({}).",
+        kUnchanged, figures.seen->mean, figures.unseen_reason);
+  if (figures.unseen)
+    return fmt::format(
+        "{}those of networks that never saw it with AUC {:.3f}; how well it does in networks that "
+        "saw the class was not measured ({}).",
+        kUnchanged, figures.unseen->mean, figures.seen_reason);
+  return {};
+}
+
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
   for (const std::uint32_t label : result.forgotten) {
-    ProbeFigures figures{.label = label, .seen = {}, .unseen = {}, .reason = {}, .sentence = {}};
-    if (!input.seen_features) {
-      figures.reason = "no features were given";
-    } else {
-      figures.seen = probe(*input.seen_features, label, input, options);
-      if (!figures.seen)
-        figures.reason = fmt::format("fewer than {} samples of the class", kReadoutSamples);
-      if (input.unseen_features)
-        figures.unseen = probe(*input.unseen_features, label, input, options);
-    }
-    if (figures.seen) {
-      figures.sentence = fmt::format(
-          "Whoever holds the file sees the features, and these are not changed by filtration: a "
-          "linear "
-          "probe finds the forgotten class in them with AUC {:.3f}",
-          figures.seen->mean);
-      figures.sentence +=
-          figures.unseen
-              ? fmt::format("; in networks that never saw the class it does so with AUC {:.3f}.",
-                            figures.unseen->mean)
-              : "; how well it does in networks that never saw the class was not measured (no "
-                "features of unseen models were given).";
-    }
+    ProbeFigures figures;
+    figures.label = label;
+    const auto add = [&](const std::optional<Population>& features, const char* whose,
+                         std::optional<MeanStd>& figure, std::string& reason) {
+      if (!features) {
+        reason = fmt::format("no features of {} models were given", whose);
+        return;
+      }
+      figure = probe(*features, label, input, options);
+      if (!figure) reason = why_no_probe(input.samples, label);
+    };
+    add(input.seen_features, "seen", figures.seen, figures.seen_reason);
+    add(input.unseen_features, "unseen", figures.unseen, figures.unseen_reason);
+    if (!input.seen_features && !input.unseen_features)
+      figures.seen_reason = figures.unseen_reason = "no features were given";
+    figures.sentence = probe_sentence(figures);
     result.probes.push_back(std::move(figures));
   }
+}
+
+// The floor has the second unseen population in the place of the seen one.
+void warn_of_sizes(AuditResult& result, const AuditInput& input) {
+  const std::size_t seen = input.seen.models, unseen2 = input.unseen2->models;
+  result.models_unseen2 = unseen2;
+  const auto ratio = static_cast<double>(unseen2) / static_cast<double>(seen);
+  if (ratio >= 0.8 && ratio <= 1.25) return;
+  result.warnings.push_back(fmt::format(
+      "the floor is not comparable: it has {} models where the leak has {}. KS distances grow as "
+      "there are fewer models, and attacks learn less from them; take as many models of {} as of "
+      "{}",
+      unseen2, seen, input.unseen2->name, input.seen.name));
 }
 
 }  // namespace
@@ -178,7 +226,11 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
            input.before->name, input.before->models, input.seen.name, input.seen.models);
   }
   for (const auto* features : {&input.seen_features, &input.unseen_features})
-    if (*features) check_population(**features, samples, (*features)->columns);
+    if (*features) {
+      if ((*features)->columns == 0)
+        fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
+      check_population(**features, samples, (*features)->columns);
+    }
 
   AuditResult result;
   result.models_seen = input.seen.models;
@@ -191,6 +243,8 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
 
   const PopulationPass seen = pass_over(input.seen, samples, options);
   const PopulationPass unseen = pass_over(input.unseen, samples, options);
+  check_distinct(input.seen, seen);
+  check_distinct(input.unseen, unseen);
   check_different(input.seen, seen, input.unseen, unseen);
   if (input.before)
     add_quality(result, "before", pass_over(*input.before, samples, options));
@@ -205,13 +259,19 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   add_misclassification(result, "unseen", unseen);
   if (input.unseen2) {
     const PopulationPass unseen2 = pass_over(*input.unseen2, samples, options);
+    check_distinct(*input.unseen2, unseen2);
     check_different(input.unseen, unseen, *input.unseen2, unseen2);
     check_different(input.seen, seen, *input.unseen2, unseen2);
     add_quality(result, "unseen2", unseen2);
   }
   if (input.before) {
     const FlipPass flips = flips_between(*input.before, input.seen, samples, options);
-    result.flips = {mean_std(flips.all), mean_std(flips.forgotten), mean_std(flips.correct), {}};
+    result.flips = {mean_std(flips.all), mean_std(flips.forgotten), {}, {}};
+    if (!flips.correct.empty()) result.flips.correct = mean_std(flips.correct);
+    if (flips.correct.size() < input.seen.models)
+      result.flips.reason =
+          fmt::format("correct: {} of {} models label a retained sample rightly by naive deletion",
+                      flips.correct.size(), input.seen.models);
   } else {
     result.flips.reason = "no logits from before unlearning were given";
   }
@@ -224,6 +284,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   else
     result.floor_reason = "no second population of unseen models was given";
   add_probes(result, input, options);
+  if (input.unseen2) warn_of_sizes(result, input);
   return result;
 }
 

@@ -30,7 +30,7 @@ struct AuditInput {
 // samples whose label differs, mean and standard deviation over models.
 struct FlipFigures {
   std::optional<MeanStd> all, forgotten, correct;  // correct: retained, and naive is right
-  std::string reason;                              // why there are none
+  std::string reason;                              // why some or all are missing
 };
 
 // On samples of retained classes, over models.
@@ -51,8 +51,8 @@ struct Misclassification {
 struct ProbeFigures {
   std::uint32_t label = 0;
   std::optional<MeanStd> seen, unseen;
-  std::string reason;    // why one is missing
-  std::string sentence;  // what it means
+  std::string seen_reason, unseen_reason;  // why one is missing
+  std::string sentence;                    // what it means
 };
 
 struct AuditResult {
@@ -67,6 +67,8 @@ struct AuditResult {
   FlipFigures flips;
   std::vector<Misclassification> misclassification;
   std::vector<ProbeFigures> probes;
+  std::optional<std::size_t> models_unseen2;
+  std::vector<std::string> warnings;  // what makes figures mislead
 
   // The attack with the largest advantage on a forgotten class, over all observers; empty if no
   // advantage was computed.

@@ -56,6 +56,19 @@ void add_leaks(TextTable& table, const std::string& group, const std::vector<Obs
   }
 }
 
+// What the gate looks at, and what it does not.
+std::string worst_sentence(const AuditResult& result) {
+  const auto worst = result.worst();
+  if (!worst) return "Worst single figure: none, no attack was asked for.\n";
+  return fmt::format(
+      "Worst single figure: class {}, {} on {}, advantage {}.\n"
+      "--fail-above compares this figure as it stands, the largest over forgotten classes, "
+      "observers "
+      "and\nattacks, with no allowance for chance: the floor shows what chance alone gives.\n",
+      class_label(worst->label, result.class_names), name_of(worst->attack.attack),
+      name_of(worst->observer), cell(worst->attack.advantage));
+}
+
 // Each reason for an "n/a" once.
 std::string notes(const AuditResult& result) {
   std::vector<std::string> lines;
@@ -65,16 +78,39 @@ std::string notes(const AuditResult& result) {
       lines.push_back(std::move(line));
   };
   add("floor", result.floor_reason);
+  const auto add_figure = [&](const std::string& what, const Figure& figure) {
+    if (!figure.value) add(what, figure.reason);
+  };
+  const auto add_intervals = [&](const std::string& of_whom,
+                                 const std::vector<ObserverLeak>& leaks) {
+    for (const ObserverLeak& leak : leaks) {
+      for (const AttackFigure& attack : leak.attacks)
+        if (!attack.advantage.low)
+          add("intervals of advantages, " + of_whom, attack.advantage.reason);
+      for (const Figure* ks : {&leak.ks, &leak.ks_ones})
+        if (ks->value && !ks->low) add("intervals of KS, " + of_whom, ks->reason);
+      if (leak.ks_largest.value) add("intervals of KS, largest", leak.ks_largest.reason);
+    }
+  };
   for (const auto* leaks : {&result.leaks.forgotten, &result.leaks.retained}) {
     for (const ObserverLeak& leak : *leaks) {
-      add(fmt::format("KS for {}", name_of(leak.observer)), leak.ks.reason);
+      add_figure(fmt::format("KS for {}", name_of(leak.observer)), leak.ks);
       if (leak.ks.value)
-        add(fmt::format("KS, all-ones, for {}", name_of(leak.observer)), leak.ks_ones.reason);
+        add_figure(fmt::format("KS, all-ones, for {}", name_of(leak.observer)), leak.ks_ones);
     }
+    add_intervals("leak", *leaks);
   }
+  if (result.floor) add_intervals("floor", result.floor->forgotten);
   for (const QualityFigures& quality : result.quality) add(quality.population, quality.reason);
   add("label flips", result.flips.reason);
-  for (const ProbeFigures& probe : result.probes) add("probe on features", probe.reason);
+  for (const ProbeFigures& probe : result.probes) {
+    if (!probe.seen && !probe.unseen && probe.seen_reason == probe.unseen_reason) {
+      add("probe on features", probe.seen_reason);
+    } else {
+      add("probe on features, seen", probe.seen_reason);
+      add("probe on features, unseen", probe.unseen_reason);
+    }
+  }
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   return text;
@@ -95,17 +131,29 @@ void to_json(nlohmann::json& json, const AuditResult& result) {
           {"forgotten", result.forgotten},
           {"leaks", result.leaks}};
   auto& options = json["options"];
-  options = {{"train_share", result.options.train_share},
-             {"images_forgotten", result.options.images_forgotten},
-             {"images_retained", result.options.images_retained},
-             {"directions", result.options.directions},
-             {"bootstrap", result.options.bootstrap},
-             {"intervals", "95 %, bootstrap over the test models, attacks as fitted"},
-             {"seed", result.options.seed}};
+  options = {
+      {"train_share", result.options.train_share},
+      {"images_forgotten", result.options.images_forgotten},
+      {"images_retained", result.options.images_retained},
+      {"directions", result.options.directions},
+      {"bootstrap", result.options.bootstrap},
+      {"intervals",
+       "95 %; advantages: bootstrap over the test models, attacks as fitted (Welch's with few "
+       "of them); KS: jackknife over all models"},
+      {"seed", result.options.seed}};
   if (result.floor)
     json["floor"] = *result.floor;
   else
     json["floor"] = {{"reason", result.floor_reason}};
+  if (result.models_unseen2) json["models"]["unseen2"] = *result.models_unseen2;
+  if (const auto worst = result.worst())
+    json["worst"] = {{"class", worst->label},
+                     {"observer", name_of(worst->observer)},
+                     {"attack", name_of(worst->attack.attack)},
+                     {"advantage", worst->attack.advantage}};
+  else
+    json["worst"] = nullptr;
+  json["warnings"] = result.warnings;
   json["quality"] = nlohmann::json::array();
   for (const QualityFigures& quality : result.quality) {
     nlohmann::json row{{"population", quality.population},
@@ -128,7 +176,11 @@ void to_json(nlohmann::json& json, const AuditResult& result) {
                        {"seen", figure(probe.seen)},
                        {"unseen", figure(probe.unseen)},
                        {"sentence", probe.sentence}};
-    if (!probe.reason.empty()) row["reason"] = probe.reason;
+    // "reason" is what there was before each had its own.
+    const std::string& reason = !probe.seen ? probe.seen_reason : probe.unseen_reason;
+    if (!reason.empty()) row["reason"] = reason;
+    if (!probe.seen_reason.empty()) row["seen_reason"] = probe.seen_reason;
+    if (!probe.unseen_reason.empty()) row["unseen_reason"] = probe.unseen_reason;
     json["probes"].push_back(std::move(row));
   }
 }
@@ -136,8 +188,8 @@ void to_json(nlohmann::json& json, const AuditResult& result) {
 std::string to_text(const AuditResult& result) {
   using enum TextTable::Align;
   TextTable leaks({{"classes"}, {"observer"}, {"figure"}, {"leak", right}, {"floor", right}});
-  add_leaks(leaks, "forgotten", result.leaks.forgotten,
-            result.floor ? &result.floor->forgotten : nullptr);
+  add_leaks(leaks, result.forgotten.size() > 1 ? "forgotten (mean)" : "forgotten",
+            result.leaks.forgotten, result.floor ? &result.floor->forgotten : nullptr);
   if (!result.leaks.retained.empty()) {
     leaks.add_rule();
     add_leaks(leaks, "retained (mean)", result.leaks.retained,
@@ -155,6 +207,9 @@ std::string to_text(const AuditResult& result) {
       fmt::join(forgotten, ", "), result.models_seen, result.models_unseen, result.samples,
       result.classes);
   text += leaks.text();
+  text += '\n';
+  text += worst_sentence(result);
+  for (const std::string& warning : result.warnings) text += fmt::format("Warning: {}.\n", warning);
 
   TextTable quality({{"population"}, {"accuracy, retained", right}, {"loss, retained", right}});
   for (const QualityFigures& row : result.quality)

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "oubli/audit/audit.h"
 #include "oubli/audit/bootstrap.h"
@@ -104,34 +107,44 @@ TEST(AuditStatistical, KsAlongAllOnesIsTheAnalyticOne) {
 // Coverage. Model i shows 150 images with values N(mu_i, 1), mu_i ~ N(+-d/2, tau^2) by population;
 // the attack says "seen" above 0. Its expected advantage is 2 Phi((d/2) / sqrt(1 + tau^2)) - 1.
 // 3000 repetitions: a true coverage of 0.95 shows within 0.95 +- 4 sqrt(0.95 * 0.05 / 3000) =
-// +- 0.016 but with probability 6e-5. The bootstrap is only asymptotically right (percentiles of a
-// skewed mean of 30): 0.005 more on the low side.
+// +- 0.016 but with probability 6e-5. Neither interval is exactly right (percentiles of a skewed
+// mean of 30; Welch's degrees of freedom are themselves estimated): 0.005 more on the low side, so
+// that 9 cases with a true coverage of 0.945 or more raise a false alarm with probability below
+// 3e-4. Few models may be covered too well (degrees of freedom are never rounded upwards);
+// intervals as wide as a guess are told by their width.
 TEST(AuditStatistical, IntervalsCoverTheTruth) {
-  for (const std::size_t models : {10U, 30U}) {
+  constexpr std::pair<std::size_t, std::size_t> kModels[] = {
+      {2, 2}, {3, 3}, {4, 4}, {5, 5}, {2, 30}, {3, 30}, {5, 30}, {10, 10}, {30, 30}};
+  for (const auto& [first, second] : kModels) {
     constexpr double kSeparation = 1, kTau = 0.5;
     const double truth = 2 * phi(kSeparation / 2 / std::sqrt(1 + kTau * kTau)) - 1;
     std::size_t covered = 0;
+    double width = 0;
     constexpr std::size_t kRepetitions = 3000;
     for (std::size_t repetition = 0; repetition < kRepetitions; ++repetition) {
-      RandomStream random(11, task_id("coverage", {models, repetition}));
+      RandomStream random(11, first == second ? task_id("coverage", {first, repetition})
+                                              : task_id("coverage", {first, second, repetition}));
       std::vector<double> shares[2];
-      for (auto& side : shares) {
-        for (std::size_t m = 0; m < models; ++m) {
+      for (const std::size_t side : {0U, 1U}) {
+        for (std::size_t m = 0; m < (side == 0 ? first : second); ++m) {
           const double mu = kSeparation / 2 + kTau * random.normal();
           std::size_t right = 0;
           for (int i = 0; i < 150; ++i) right += random.normal() + mu > 0 ? 1U : 0U;
-          side.push_back(static_cast<double>(right) / 150);
+          shares[side].push_back(static_cast<double>(right) / 150);
         }
       }
-      const ModelBootstrap bootstrap(models, models, 500, random);
-      const auto [low, high] = bootstrap.interval(shares[0], shares[1]);
+      const ModelBootstrap bootstrap(first, second, 500, random);
+      const auto [low, high] = bootstrap.interval(shares[0], shares[1], 150);
       covered += low - 1 <= truth && truth <= high - 1 ? 1U : 0U;
+      width += (high - low) / kRepetitions;
     }
     const double coverage = static_cast<double>(covered) / kRepetitions;
+    const std::string models = std::to_string(first) + "+" + std::to_string(second);
     EXPECT_GT(coverage, 0.95 - 0.016 - 0.005) << models;
-    EXPECT_LT(coverage, 0.95 + 0.016) << models;
-    RecordProperty("coverage_" + std::to_string(models), std::to_string(coverage));
-    printf("coverage with %zu models: %.4f\n", models, coverage);
+    EXPECT_LE(coverage, std::min(first, second) < kFewModels ? 1.0 : 0.95 + 0.016) << models;
+    EXPECT_LT(width, std::min(first, second) == 2 ? 2.0 : 1.0) << models;
+    RecordProperty("coverage_" + models, std::to_string(coverage));
+    printf("coverage with %s models: %.4f, mean width %.3f\n", models.c_str(), coverage, width);
   }
 }
 

@@ -44,7 +44,7 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   {
     Case s;
     s.input.unseen = made_population({.all_columns = true}, 2, "unseen");
-    expect(s, "one for every class; wanted 3");
+    expect(s, "(4 classes; wanted 3, one for every class retained): one column for every class");
   }
   {
     Case s;
@@ -64,6 +64,19 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   }
   {
     Case s;
+    s.input.seen.read = [read = s.input.seen.read](std::size_t model, auto rows, auto out) {
+      read(model == 7 ? 2 : model, rows, out);
+    };
+    expect(s, "seen: models 2 and 7 hold the same logits");
+  }
+  {
+    Case s;
+    s.input.seen_features = made_population({}, 5, "features");
+    s.input.seen_features->columns = 0;
+    expect(s, "features of 0 columns");
+  }
+  {
+    Case s;
     s.input.unseen2 = s.input.unseen;
     expect(s, "hold the same logits");
   }
@@ -77,7 +90,7 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
     Case s;
     std::ranges::replace(s.labels, 2U, 0U);
     s.input.samples = made_samples(s.made, s.labels);
-    expect(s, "no sample of class 2");
+    expect(s, "no sample of class 2: every audited class needs samples (--forgotten-only");
     AuditOptions forgotten_only = quick();
     forgotten_only.retained = false;
     EXPECT_NO_THROW((void)audit(s.input, forgotten_only));
@@ -138,6 +151,103 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   const std::string csv = to_csv(result);
   // Per class and observer four attacks and three KS figures; and the header.
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);
+}
+
+// Nothing but samples of the forgotten class: what needs others is missing, and says so.
+TEST(Audit, FiguresWithoutSamplesAreMissing) {
+  Case s;
+  std::ranges::fill(s.labels, 1U);
+  s.input.samples = made_samples(s.made, s.labels);
+  Made before = s.made;
+  before.all_columns = true;
+  s.input.before = made_population(before, 1, "before");
+  s.input.unseen_features = made_population(before, 5, "features");
+  AuditOptions options = quick();
+  options.retained = false;
+  const AuditResult result = audit(s.input, options);
+  for (const QualityFigures& quality : result.quality) {
+    EXPECT_FALSE(quality.accuracy.has_value());
+    EXPECT_FALSE(quality.loss.has_value());
+    EXPECT_THAT(quality.reason, HasSubstr("no samples of retained classes"));
+  }
+  EXPECT_TRUE(result.flips.all.has_value());
+  EXPECT_FALSE(result.flips.correct.has_value());
+  EXPECT_THAT(result.flips.reason, HasSubstr("correct: 0 of 10 models"));
+  EXPECT_THAT(result.probes[0].seen_reason, HasSubstr("no features of seen models"));
+  EXPECT_THAT(result.probes[0].unseen_reason, HasSubstr("samples of other classes"));
+  EXPECT_THAT(to_text(result), HasSubstr("n/a, seen: no samples of retained classes"));
+  const nlohmann::json json = result;
+  EXPECT_EQ(json["flips"]["correct"], nullptr);
+  EXPECT_EQ(json["quality"][1]["accuracy"], nullptr);
+  EXPECT_EQ(json["probes"][0]["unseen_reason"], result.probes[0].unseen_reason);
+}
+
+TEST(Audit, SaysWhyThereAreNoIntervals) {
+  const auto with_models = [](std::size_t models) {
+    Case s;
+    s.made.models = models;
+    s.input.seen = made_population(s.made, 1, "seen");
+    s.input.unseen = made_population(s.made, 2, "unseen");
+    return audit(s.input, quick());
+  };
+  const AuditResult two = with_models(2), three = with_models(3), seven = with_models(7);
+  const Figure& lone = three.leaks.forgotten[0].attacks[0].advantage;
+  EXPECT_TRUE(lone.value.has_value());
+  EXPECT_FALSE(lone.low.has_value());
+  EXPECT_THAT(lone.reason, HasSubstr("1 and 1 test models"));
+  EXPECT_EQ(nlohmann::json(lone)["interval_reason"], lone.reason);
+  EXPECT_THAT(to_text(three), HasSubstr("n/a, intervals of advantages, leak: 1 and 1 test models"));
+  EXPECT_THAT(two.leaks.forgotten[0].ks.reason, HasSubstr("takes three"));
+  EXPECT_THAT(to_text(two), HasSubstr("n/a, intervals of KS, leak: 2 and 2 models"));
+  EXPECT_TRUE(seven.leaks.forgotten[0].attacks[0].advantage.low.has_value());
+  EXPECT_TRUE(seven.leaks.forgotten[0].attacks[0].advantage.reason.empty());
+}
+
+TEST(Audit, NamesTheWorstOfSeveralClasses) {
+  Case s;
+  s.made.classes = 5;
+  s.labels = made_labels(s.made);
+  s.input.seen = made_population(s.made, 1, "seen");
+  s.input.unseen = made_population(s.made, 2, "unseen");
+  // Four columns for five classes made above; two forgotten ones leave three.
+  s.input.seen.columns = s.input.unseen.columns = 3;
+  for (Population* population : {&s.input.seen, &s.input.unseen})
+    population->read = [wide = population->read](std::size_t model, auto rows, auto out) {
+      Matrix<float> all(rows.size(), 4);
+      wide(model, rows, all);
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::ranges::copy(all.row(i).first(3), out.row(i).begin());
+    };
+  s.input.samples = {.labels = s.labels, .classes = 5, .forgotten = {1, 4}};
+  const AuditResult result = audit(s.input, quick());
+  const auto worst = result.worst();
+  ASSERT_TRUE(worst.has_value());
+  const nlohmann::json json = result;
+  EXPECT_EQ(json["worst"]["class"], worst->label);
+  EXPECT_EQ(json["worst"]["attack"], name_of(worst->attack.attack));
+  EXPECT_EQ(json["worst"]["advantage"]["value"], *worst->attack.advantage.value);
+  EXPECT_THAT(to_text(result), HasSubstr("forgotten (mean)"));
+  EXPECT_THAT(to_text(result),
+              HasSubstr("Worst single figure: class " + std::to_string(worst->label) + ", "));
+}
+
+TEST(Audit, WarnsOfAFloorFromOtherNumbersOfModels) {
+  Case s;
+  const auto warnings = [&](std::size_t models) {
+    Made made = s.made;
+    made.models = models;
+    s.input.unseen2 = made_population(made, 3, "unseen2");
+    const AuditResult result = audit(s.input, quick());
+    EXPECT_EQ(nlohmann::json(result)["warnings"].size(), result.warnings.size());
+    EXPECT_EQ(nlohmann::json(result)["models"]["unseen2"], models);
+    EXPECT_EQ(to_text(result).find("Warning: the floor") != std::string::npos,
+              !result.warnings.empty());
+    return result.warnings.size();
+  };
+  EXPECT_EQ(warnings(10), 0U);
+  EXPECT_EQ(warnings(8), 0U);
+  EXPECT_EQ(warnings(4), 1U);
+  EXPECT_EQ(warnings(20), 1U);
 }
 
 TEST(Audit, ForgottenMeanIsTheClassAndRetainedMeanTheMean) {
@@ -254,9 +364,44 @@ TEST(Audit, FindsAClearLeakAndNamesTheDirection) {
 }
 
 TEST(Bootstrap, KnowsStudentsT) {
-  EXPECT_NEAR(student_t_975(5), 2.5706, 0.003);
-  EXPECT_NEAR(student_t_975(9), 2.2622, 0.001);
-  EXPECT_NEAR(student_t_975(29), 2.0452, 0.0005);
+  EXPECT_NEAR(student_t_975(1), 12.70620, 1e-4);  // tan(0.475 pi)
+  EXPECT_NEAR(student_t_975(2), 4.30265, 1e-5);
+  EXPECT_NEAR(student_t_975(3), 3.18245, 1e-5);
+  EXPECT_NEAR(student_t_975(5), 2.57058, 1e-5);
+  EXPECT_NEAR(student_t_975(9), 2.26216, 1e-5);
+  EXPECT_NEAR(student_t_975(9.9999), student_t_975(10), 1e-3);
+  EXPECT_NEAR(student_t_975(10), 2.22814, 2e-4);
+  EXPECT_NEAR(student_t_975(29), 2.04523, 2e-5);
+}
+
+TEST(Bootstrap, IsWelchsIntervalForFewModels) {
+  // Welch and Satterthwaite by hand: means 0.6 and 0.7, variances of the means 0.02 / 2 and
+  // 0.01 / 3; (0.01 + 0.01 / 3)^2 / (0.01^2 / 1 + (0.01 / 3)^2 / 2) = 1.684 degrees. Values of
+  // equal spread would have (1/2 + 1/3)^2 / (1/4 + 1/9/2) = 2.273.
+  EXPECT_NEAR(welch_degrees(0.01, 2, 0.01 / 3, 3), 1.684, 0.001);
+  EXPECT_NEAR(welch_degrees(0.001, 2, 0.01, 3), 2.273, 0.001);
+  EXPECT_NEAR(welch_degrees(0, 3, 0, 3), 4, 1e-12);
+  RandomStream random(1, 1);
+  const std::vector<double> a{0.55, 0.65}, b{0.70, 0.72, 0.74};
+  const auto [low, high] = ModelBootstrap(2, 3, 100, random).interval(a, b, 100'000);
+  const double v1 = 0.005 / 2, v2 = 0.0004 / 3;
+  const double half = student_t_975(welch_degrees(v1, 2, v2, 3)) * std::sqrt(v1 + v2);
+  EXPECT_NEAR(low, 1.32 - half, 1e-12);
+  EXPECT_NEAR(high, 1.32 + half, 1e-12);
+}
+
+TEST(Bootstrap, ModelsThatAgreeAreNotCertain) {
+  // 60 answers of either kind, all right: with probability 0.05 or more if each is wrong with
+  // 0.0248 (0.9752^120 = 0.05). An interval around 2 must reach that far down.
+  for (const std::size_t models : {3U, 20U}) {
+    RandomStream random(1, 1);
+    const std::vector<double> right(models, 1);
+    const ModelBootstrap bootstrap(models, models, 100, random);
+    const auto [low, high] = bootstrap.interval(right, right, 60 / models);
+    EXPECT_LT(low, 2 - 0.0248);
+    EXPECT_GT(low, 1.8);
+    EXPECT_EQ(high, 2);
+  }
 }
 
 TEST(Bootstrap, IsImpossibleForOneModel) {
@@ -274,7 +419,7 @@ TEST(Bootstrap, EqualsTheIntervalOfTheNormalDistribution) {
   for (double& value : a) value = random.normal();
   for (double& value : b) value = random.normal();
   const ModelBootstrap bootstrap(30, 30, 20000, random);
-  const auto [low, high] = bootstrap.interval(a, b);
+  const auto [low, high] = bootstrap.interval(a, b, 150);
   const MeanStd sa = mean_std(a), sb = mean_std(b);
   const double half = student_t_975(58) * std::sqrt((sa.std * sa.std + sb.std * sb.std) / 30);
   EXPECT_NEAR(high - low, 2 * half, 0.08 * half);

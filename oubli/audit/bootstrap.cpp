@@ -1,8 +1,13 @@
 #include "oubli/audit/bootstrap.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numbers>
 
+#include "oubli/audit/figure.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
@@ -17,16 +22,82 @@ ModelBootstrap::ModelBootstrap(std::size_t first, std::size_t second, std::size_
 
 bool ModelBootstrap::possible() const { return resamples_ > 0 && first_ > 1 && second_ > 1; }
 
+std::string ModelBootstrap::why_impossible() const {
+  if (possible()) return {};
+  if (resamples_ == 0) return "no intervals were asked for";
+  return fmt::format("{} and {} test models: it takes two of either population", first_, second_);
+}
+
+namespace {
+
+// P(|T| < sqrt(degrees) tan(angle)): t = sqrt(degrees) tan(x) makes the density a power of a
+// cosine.
+double student_t_within(double degrees, double angle) {
+  constexpr int kSteps = 128;  // Simpson's rule: ten digits
+  const double step = angle / kSteps;
+  double sum = 1 + std::pow(std::cos(angle), degrees - 1);
+  for (int i = 1; i < kSteps; ++i)
+    sum += (i % 2 == 1 ? 4 : 2) * std::pow(std::cos(i * step), degrees - 1);
+  const double scale = std::exp(std::lgamma((degrees + 1) / 2) - std::lgamma(degrees / 2)) /
+                       std::sqrt(std::numbers::pi);
+  return 2 * scale * sum * step / 3;
+}
+
+bool all_equal(std::span<const double> values) {
+  return std::ranges::adjacent_find(values, std::ranges::not_equal_to{}) == values.end();
+}
+
+}  // namespace
+
 double student_t_975(double degrees) {
+  if (degrees < 10) {
+    double low = 0, high = std::numbers::pi / 2;
+    for (int halving = 0; halving < 50; ++halving) {
+      const double middle = (low + high) / 2;
+      (student_t_within(degrees, middle) < 0.95 ? low : high) = middle;
+    }
+    return std::sqrt(degrees) * std::tan(low);
+  }
+  // Cornish and Fisher's series.
   constexpr double z = 1.959963984540054;
   const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
   return z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees * degrees) +
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * degrees * degrees * degrees);
 }
 
+double welch_degrees(double v1, std::size_t n1, double v2, std::size_t n2) {
+  OUBLI_ASSERT(n1 > 1 && n2 > 1);
+  const auto a = static_cast<double>(n1), b = static_cast<double>(n2);
+  const auto degrees = [&](double x, double y) {
+    return (x + y) * (x + y) / (x * x / (a - 1) + y * y / (b - 1));
+  };
+  const double equal_spread = degrees(1 / a, 1 / b);
+  return v1 + v2 > 0 ? std::min(degrees(v1, v2), equal_spread) : equal_spread;
+}
+
+std::pair<double, double> welch_interval(std::span<const double> first,
+                                         std::span<const double> second, std::size_t images) {
+  const auto variance_of_mean = [images](std::span<const double> shares, const MeanStd& figure) {
+    const auto models = static_cast<double>(shares.size());
+    const double answers = models * static_cast<double>(images);
+    // One more right and one more wrong answer: none wrong does not mean that none ever is.
+    const double right = (figure.mean * answers + 1) / (answers + 2);
+    return std::max(figure.std * figure.std / models, right * (1 - right) / answers);
+  };
+  const MeanStd mean1 = mean_std(first), mean2 = mean_std(second);
+  const double v1 = variance_of_mean(first, mean1), v2 = variance_of_mean(second, mean2);
+  const double middle = mean1.mean + mean2.mean;
+  const double half =
+      student_t_975(welch_degrees(v1, first.size(), v2, second.size())) * std::sqrt(v1 + v2);
+  return {std::max(0.0, middle - half), std::min(2.0, middle + half)};
+}
+
 std::pair<double, double> ModelBootstrap::interval(std::span<const double> first,
-                                                   std::span<const double> second) const {
+                                                   std::span<const double> second,
+                                                   std::size_t images) const {
   OUBLI_ASSERT(possible() && first.size() == first_ && second.size() == second_);
+  if (std::min(first_, second_) < kFewModels || (all_equal(first) && all_equal(second)))
+    return welch_interval(first, second, images);
   std::vector<double> values(resamples_);
   const std::uint32_t* draw = draws_.data();
   for (double& value : values) {

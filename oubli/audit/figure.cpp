@@ -26,6 +26,7 @@ void to_json(nlohmann::json& json, const Figure& figure) {
   json["value"] = *figure.value;
   if (figure.low) json["low"] = *figure.low;
   if (figure.high) json["high"] = *figure.high;
+  if (!figure.low && !figure.reason.empty()) json["interval_reason"] = figure.reason;
 }
 
 void to_json(nlohmann::json& json, const MeanStd& figure) {

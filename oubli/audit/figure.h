@@ -12,9 +12,11 @@ struct Figure {
   std::optional<double> value;
   std::optional<double> low;  // 95 % interval, where one was computed
   std::optional<double> high;
-  std::string reason;  // why there is no value
+  std::string reason;  // why there is no value, or none of its interval
 
-  static Figure of(double value) { return {.value = value, .low = {}, .high = {}, .reason = {}}; }
+  static Figure of(double value, std::string no_interval = {}) {
+    return {.value = value, .low = {}, .high = {}, .reason = std::move(no_interval)};
+  }
   static Figure missing(std::string reason) {
     return {.value = {}, .low = {}, .high = {}, .reason = std::move(reason)};
   }
@@ -27,7 +29,8 @@ struct MeanStd {
 };
 [[nodiscard]] MeanStd mean_std(std::span<const double> values);
 
-// {"value": .., "low": .., "high": ..} or {"value": null, "reason": ".."}
+// {"value": .., "low": .., "high": ..}, {"value": .., "interval_reason": ".."} or
+// {"value": null, "reason": ".."}
 void to_json(nlohmann::json& json, const Figure& figure);
 void to_json(nlohmann::json& json, const MeanStd& figure);
 

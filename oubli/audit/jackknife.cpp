@@ -29,14 +29,17 @@ bool jackknife_possible(const LeftOut& left_out) {
 
 double jackknife_half_width(const LeftOut& left_out) {
   OUBLI_ASSERT(jackknife_possible(left_out));
-  double variance = 0, degrees = 0;
-  for (const std::vector<double>& values : left_out) {
-    const auto groups = static_cast<double>(values.size());
-    const double deviation = mean_std(values).std;  // squares over groups - 1
-    variance += (groups - 1) * (groups - 1) / groups * deviation * deviation;
-    degrees += groups - 1;
+  std::array<double, 2> variances{};
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto groups = static_cast<double>(left_out[side].size());
+    const double deviation = mean_std(left_out[side]).std;  // squares over groups - 1
+    variances[side] = (groups - 1) * (groups - 1) / groups * deviation * deviation;
   }
-  return student_t_975(degrees) * std::sqrt(variance);
+  const std::size_t n1 = left_out[0].size(), n2 = left_out[1].size();
+  const double degrees = std::min(n1, n2) < kFewModels
+                             ? welch_degrees(variances[0], n1, variances[1], n2)
+                             : static_cast<double>(n1 + n2 - 2);
+  return student_t_975(degrees) * std::sqrt(variances[0] + variances[1]);
 }
 
 }  // namespace oubli

@@ -39,7 +39,13 @@ TEST(Jackknife, OfMeansIsTheTextbookError) {
   };
   // Variances 7.5 (mean 4) and 3.6875 / 3 (mean 2.375).
   const double error = std::sqrt(7.5 / 5 + 3.6875 / 3 / 4);
-  EXPECT_NEAR(jackknife_half_width({mean_without(x), mean_without(y)}), student_t_975(7) * error,
+  // Welch's degrees of freedom: 1.8073^2 / (1.5^2 / 4 + 0.3073^2 / 3) = 5.498.
+  EXPECT_NEAR(jackknife_half_width({mean_without(x), mean_without(y)}),
+              student_t_975(5.498) * error, 1e-3);
+  // With six groups and more the degrees of freedom add.
+  const std::vector<double> z = {1, 4, 2, 8, 5, 4};
+  const double equal = std::sqrt(2 * 6.0 / 6);  // variances 6 (mean 4)
+  EXPECT_NEAR(jackknife_half_width({mean_without(z), mean_without(z)}), student_t_975(10) * equal,
               1e-12);
   EXPECT_FALSE(jackknife_possible({mean_without(x), {1, 2}}));
 }

@@ -30,7 +30,12 @@ double cross_entropy(std::span<const float> row, std::size_t target) {
 }
 
 double share(std::size_t part, std::size_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  OUBLI_ASSERT(whole != 0);
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+bool is_forgotten(const AuditSamples& samples, std::uint32_t label) {
+  return std::ranges::binary_search(samples.forgotten, label);
 }
 
 std::uint64_t fingerprint_of(std::span<const float> values) {
@@ -58,8 +63,10 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
 
   PopulationPass pass;
   const std::size_t models = population.models;
-  pass.accuracy.resize(models);
-  pass.loss.resize(models);
+  const bool any_retained = std::ranges::any_of(
+      samples.labels, [&](std::uint32_t label) { return !is_forgotten(samples, label); });
+  pass.accuracy.resize(any_retained ? models : 0);
+  pass.loss.resize(any_retained ? models : 0);
   pass.fingerprint.resize(models);
   pass.shares.assign(samples.forgotten.size(),
                      std::vector(population.columns, std::vector<double>(models)));
@@ -87,8 +94,10 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
           right += answer == target ? 1 : 0;
           loss += cross_entropy(logits.row(i), target);
         }
-        pass.accuracy[model] = share(right, of_retained);
-        pass.loss[model] = of_retained == 0 ? 0 : loss / static_cast<double>(of_retained);
+        if (of_retained != 0) {
+          pass.accuracy[model] = share(right, of_retained);
+          pass.loss[model] = loss / static_cast<double>(of_retained);
+        }
         for (std::size_t c = 0; c < of_forgotten.size(); ++c)
           for (auto& per_model : pass.shares[c])
             per_model[model] /= static_cast<double>(std::max<std::size_t>(1, of_forgotten[c]));
@@ -101,8 +110,8 @@ FlipPass flips_between(const Population& before, const Population& after,
                        const AuditSamples& samples, const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
   const std::vector<std::uint32_t> retained = retained_classes(samples.classes, samples.forgotten);
-  FlipPass pass{std::vector<double>(after.models), std::vector<double>(after.models),
-                std::vector<double>(after.models)};
+  FlipPass pass{std::vector<double>(after.models), std::vector<double>(after.models), {}};
+  std::vector<std::optional<double>> of_correct(after.models);
   run_tasks(
       after.models, options.workers,
       [&](std::size_t model, unsigned) {
@@ -123,16 +132,18 @@ FlipPass flips_between(const Population& before, const Population& after,
             ++figure.samples;
           };
           count(all);
-          if (std::ranges::binary_search(samples.forgotten, samples.labels[i]))
+          if (is_forgotten(samples, samples.labels[i]))
             count(forgotten);
           else if (retained[old_answer] == samples.labels[i])
             count(correct);
         }
         pass.all[model] = share(all.flips, all.samples);
         pass.forgotten[model] = share(forgotten.flips, forgotten.samples);
-        pass.correct[model] = share(correct.flips, correct.samples);
+        if (correct.samples != 0) of_correct[model] = share(correct.flips, correct.samples);
       },
       options.stop);
+  for (const std::optional<double>& of_model : of_correct)
+    if (of_model) pass.correct.push_back(*of_model);
   return pass;
 }
 

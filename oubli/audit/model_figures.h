@@ -14,7 +14,7 @@ namespace oubli {
 
 // What one pass over a population tells: a number per model.
 struct PopulationPass {
-  std::vector<double> accuracy, loss;                    // on samples of retained classes
+  std::vector<double> accuracy, loss;  // on samples of retained classes; empty if there are none
   std::vector<std::vector<std::vector<double>>> shares;  // [forgotten class][column][model]
   std::vector<std::uint64_t> fingerprint;                // of all the model's numbers
 };
@@ -24,7 +24,8 @@ struct PopulationPass {
                                        const AuditOptions& options);
 
 // Label flips of `after` (k' columns) against naive deletion, the retained columns of `before` (k
-// columns): shares of samples, per model.
+// columns): shares of samples, per model. `correct` leaves out models that get no retained sample
+// right.
 struct FlipPass {
   std::vector<double> all, forgotten, correct;
 };

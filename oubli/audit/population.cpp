@@ -8,15 +8,31 @@
 namespace oubli {
 namespace {
 
-void read_rows(const TensorView& tensor, std::size_t first_row, std::size_t columns,
-               std::span<const std::uint32_t> samples, MatrixView<float> out) {
+// Numbers of a wider type that are infinite as floats only: the file is not to blame.
+void require_fit(const TensorView& tensor, std::span<const std::byte> bytes,
+                 std::span<const float> row, std::size_t model, std::size_t sample) {
+  if (std::ranges::none_of(row, [](float value) { return std::isinf(value); })) return;
+  std::vector<double> wide(row.size());
+  decode(tensor.dtype, bytes, std::span(wide));
+  for (std::size_t j = 0; j < row.size(); ++j)
+    if (std::isinf(row[j]) && std::isfinite(wide[j]))
+      fail(ErrorCode::bad_input,
+           "{}: model {}, sample {}, column {} is {}, which does not fit float32, the type audits "
+           "compute in",
+           tensor.what, model, sample, j, wide[j]);
+}
+
+void read_rows(const TensorView& tensor, std::size_t model, std::size_t first_row,
+               std::size_t columns, std::span<const std::uint32_t> samples, MatrixView<float> out) {
   const std::size_t row_bytes = columns * size_of(tensor.dtype);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto bytes = tensor.bytes.subspan((first_row + samples[i]) * row_bytes, row_bytes);
-    if (tensor.dtype == DType::f32)
+    if (tensor.dtype == DType::f32) {
       std::ranges::copy(bytes, std::as_writable_bytes(out.row(i)).begin());
-    else
-      decode(tensor.dtype, bytes, out.row(i));
+      continue;
+    }
+    decode(tensor.dtype, bytes, out.row(i));
+    if (tensor.dtype == DType::f64) require_fit(tensor, bytes, out.row(i), model, samples[i]);
   }
 }
 
@@ -43,7 +59,7 @@ Population population_of(const TensorView& tensor) {
           .columns = columns,
           .read = [tensor, samples, columns](std::size_t model, std::span<const std::uint32_t> rows,
                                              MatrixView<float> out) {
-            read_rows(tensor, model * samples, columns, rows, out);
+            read_rows(tensor, model, model * samples, columns, rows, out);
           }};
 }
 
@@ -60,13 +76,23 @@ Population population_of(std::vector<TensorView> tensors, const std::string& nam
   }
   const std::size_t models = tensors.size();
   const std::size_t samples = tensors.front().shape[0], columns = tensors.front().shape[1];
-  return {.name = name,
-          .models = models,
-          .samples = samples,
-          .columns = columns,
-          .read = [tensors = std::move(tensors), columns](
-                      std::size_t model, std::span<const std::uint32_t> rows,
-                      MatrixView<float> out) { read_rows(tensors[model], 0, columns, rows, out); }};
+  return {
+      .name = name,
+      .models = models,
+      .samples = samples,
+      .columns = columns,
+      .read = [tensors = std::move(tensors), columns](
+                  std::size_t model, std::span<const std::uint32_t> rows, MatrixView<float> out) {
+        read_rows(tensors[model], model, 0, columns, rows, out);
+      }};
+}
+
+void fail_column_per_class(const Population& logits, const std::string& evidence) {
+  fail(ErrorCode::bad_input,
+       "{}: {} columns ({}): one column for every class; the forgotten classes' columns must be "
+       "gone: unlearned, or retrained without. An output that was there while others were trained "
+       "would give the model away by itself",
+       logits.name, logits.columns, evidence);
 }
 
 void read_finite(const Population& population, std::size_t model,

@@ -31,6 +31,10 @@ struct Population {
 // One tensor, samples x columns, per model.
 [[nodiscard]] Population population_of(std::vector<TensorView> tensors, const std::string& name);
 
+// Refuses logits that still have a column for every class, the forgotten ones included; `evidence`
+// says how that is known.
+[[noreturn]] void fail_column_per_class(const Population& logits, const std::string& evidence);
+
 // Reads rows and refuses NaN and infinities, naming model, sample and column.
 void read_finite(const Population& population, std::size_t model,
                  std::span<const std::uint32_t> samples, MatrixView<float> out);

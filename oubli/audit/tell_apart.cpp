@@ -1,5 +1,7 @@
 #include "oubli/audit/tell_apart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -104,6 +106,7 @@ class ClassAudit {
   // Shares of right answers per test model of the two populations.
   using Shares = std::array<std::vector<double>, 2>;
   struct ObserverResult {
+    std::size_t images = 0;  // behind each of the shares
     std::vector<Shares> attacks;
     std::vector<double> ks;  // per direction
     double ks_ones = 0;
@@ -118,7 +121,10 @@ class ClassAudit {
         observers, options_.workers,
         [&](std::size_t o, unsigned) { prepare(options_.observers[o], data_[o]); }, options_.stop);
     std::vector<ObserverResult> results(observers);
-    for (ObserverResult& result : results) result.attacks.resize(attacks);
+    for (ObserverResult& result : results) {
+      result.images = images_per_model_;
+      result.attacks.resize(attacks);
+    }
     // Attack by attack, not observer by observer, so that the costly first ones start first.
     run_tasks(
         observers * attacks, options_.workers,
@@ -225,11 +231,12 @@ class ClassAudit {
   std::vector<AttackData> data_;
 };
 
-Figure advantage(const ClassAudit::Shares& shares, const ModelBootstrap& bootstrap) {
+Figure advantage(const ClassAudit::Shares& shares, std::size_t images,
+                 const ModelBootstrap& bootstrap) {
   const double mean = mean_std(shares[0]).mean + mean_std(shares[1]).mean - 1;
-  Figure figure = Figure::of(mean);
+  Figure figure = Figure::of(mean, bootstrap.why_impossible());
   if (bootstrap.possible()) {
-    const auto [low, high] = bootstrap.interval(shares[0], shares[1]);
+    const auto [low, high] = bootstrap.interval(shares[0], shares[1], images);
     figure.low = low - 1;
     figure.high = high - 1;
   }
@@ -238,7 +245,12 @@ Figure advantage(const ClassAudit::Shares& shares, const ModelBootstrap& bootstr
 
 Figure with_interval(double value, const LeftOut& left_out) {
   Figure figure = Figure::of(value);
-  if (jackknife_possible(left_out)) {
+  if (left_out[0].empty()) {
+    figure.reason = "no intervals were asked for";
+  } else if (!jackknife_possible(left_out)) {
+    figure.reason = fmt::format("{} and {} models: the jackknife takes three of either population",
+                                left_out[0].size(), left_out[1].size());
+  } else {
     const double half = jackknife_half_width(left_out);
     figure.low = std::max(0.0, value - half);
     figure.high = std::min(1.0, value + half);
@@ -251,7 +263,8 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
   ObserverLeak leak;
   leak.observer = observer;
   for (std::size_t a = 0; a < options.attacks.size(); ++a) {
-    leak.attacks.push_back({options.attacks[a], advantage(result.attacks[a], bootstrap)});
+    leak.attacks.push_back(
+        {options.attacks[a], advantage(result.attacks[a], result.images, bootstrap)});
     if (*leak.attacks[a].advantage.value > *leak.attacks[leak.worst].advantage.value)
       leak.worst = a;
   }
@@ -262,7 +275,8 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
     leak.ks = leak.ks_largest = leak.ks_ones = Figure::missing("not asked for");
   } else {
     leak.ks = with_interval(mean_std(result.ks).mean, result.ks_left_out);
-    leak.ks_largest = Figure::of(*std::ranges::max_element(result.ks));
+    leak.ks_largest =
+        Figure::of(*std::ranges::max_element(result.ks), "none is computed for a maximum");
     leak.ks_ones = observer == Observer::logits
                        ? with_interval(result.ks_ones, result.ks_ones_left_out)
                        : Figure::missing("probabilities do not show the mean logit");
@@ -282,6 +296,7 @@ class MeanOverClasses {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
     };
     for (std::size_t o = 0; o < results.size(); ++o) {
+      sums_[o].images += results[o].images;
       for (std::size_t a = 0; a < results[o].attacks.size(); ++a)
         for (std::size_t side = 0; side < 2; ++side)
           add_to(sums_[o].attacks[a][side], results[o].attacks[a][side]);

@@ -74,8 +74,8 @@ struct Leaks {
 };
 
 // Intervals: bootstrap over the test models of both populations, attacks as fitted (percentile,
-// expanded for small numbers of models [Hesterberg 2015, section 5.3]). Those of the KS statistics:
-// jackknife over all models.
+// expanded for small numbers of models [Hesterberg 2015, section 5.3]); Welch's below kFewModels
+// test models (bootstrap.h). Those of the KS statistics: jackknife over all models.
 [[nodiscard]] Leaks tell_apart(const Population& first, const Population& second,
                                const AuditSamples& samples, const AuditOptions& options);
 

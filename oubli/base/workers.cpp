@@ -20,17 +20,28 @@ unsigned available_cores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+// Two even on one core: some tasks wait for each other.
+unsigned largest_team() { return std::max(2U, available_cores()); }
+
 namespace {
 
-void await_change(const std::atomic<unsigned>& value, unsigned from) {
+// Threads of teams that are awake, and the first thread of the process. More of them than cores
+// would only keep each other from working by waiting actively, and teams cannot know that from
+// their own size: several may be at work at once.
+std::atomic<unsigned> awake{1};
+
+void await_change(const std::atomic<unsigned>& value, unsigned from, unsigned cores) {
   constexpr int kGlances = 30000;  // half a millisecond: being woken can take a tenth
   for (int glance = 0; glance < kGlances; ++glance) {
     if (value.load(std::memory_order_acquire) != from) return;
+    if (awake.load(std::memory_order_relaxed) > cores) break;
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
+  awake.fetch_sub(1, std::memory_order_relaxed);
   value.wait(from, std::memory_order_acquire);
+  awake.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -38,21 +49,25 @@ void await_change(const std::atomic<unsigned>& value, unsigned from) {
 // Linux often starts a thread on its creator's core, where it waits for milliseconds although
 // another core is idle. Told to keep off that core it starts at once; it forgets that with its
 // first work.
-Team::Team(unsigned workers) {
+Team::Team(unsigned workers, unsigned most) {
+  workers = std::min(workers, most);
   if (workers < 2) return;
+  cores_ = available_cores();
   cpu_set_t allowed{};
   const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 1;
   cpu_set_t elsewhere = allowed;
   if (known) CPU_CLR(static_cast<unsigned>(std::max(0, sched_getcpu())), &elsewhere);
   const auto wait_and_work = [this, known, allowed](unsigned worker) {
+    awake.fetch_add(1, std::memory_order_relaxed);
     for (unsigned round = 0;;) {
-      await_change(round_, round);
+      await_change(round_, round, cores_);
       if (known && round == 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
       ++round;
-      if (work_ == nullptr) return;
+      if (work_ == nullptr) break;
       (*work_)(worker);
       if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
     }
+    awake.fetch_sub(1, std::memory_order_relaxed);
   };
   try {
     for (unsigned worker = 1; worker < workers; ++worker) {
@@ -139,7 +154,7 @@ void Team::run_taken(std::size_t count, const std::function<std::size_t(unsigned
     round_.notify_all();
     work(0);
     for (unsigned left; (left = working_.load(std::memory_order_acquire)) != 0;)
-      await_change(working_, left);
+      await_change(working_, left, cores_);
   }
   if (failure) std::rethrow_exception(failure);
   if (take(0) < count) throw Error(ErrorCode::interrupted, "interrupted");

@@ -12,6 +12,10 @@ namespace oubli {
 // Cores this process may run on (its affinity, not the machine's size).
 [[nodiscard]] unsigned available_cores();
 
+// The most threads that a team has, however many are asked for: more than there are cores would
+// only take turns, and be woken for it thousands of times a second.
+[[nodiscard]] unsigned largest_team();
+
 // Runs task(i, worker) for every i in [0, count), each once, on `workers` threads (the caller is
 // one of them), tasks taken in order as workers become free. `worker` is in [0, workers).
 //
@@ -23,10 +27,11 @@ void run_tasks(std::size_t count, unsigned workers,
                const std::stop_token& stop = {});
 
 // The same for many short runs: the threads stay between them, and wait actively for half a
-// millisecond before they sleep. One run at a time.
+// millisecond before they sleep, unless more threads of teams are awake than there are cores. One
+// run at a time.
 class Team {
  public:
-  explicit Team(unsigned workers);
+  explicit Team(unsigned workers, unsigned most = largest_team());
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -48,6 +53,7 @@ class Team {
                  const std::function<void(std::size_t index, unsigned worker)>& task,
                  const std::stop_token& stop);
 
+  unsigned cores_ = 1;
   std::atomic<unsigned> round_{0};    // goes up when there is work, or when all is over
   std::atomic<unsigned> working_{0};  // threads that have not finished this round
   const std::function<void(unsigned worker)>* work_ = nullptr;  // none: all is over

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -94,6 +95,21 @@ TEST(Team, SharesCoverEveryIndexOnce) {
   }
 }
 
+TEST(Team, IsNoLargerThanTheCores) {
+  EXPECT_EQ(Team(1000).workers(), largest_team());
+  EXPECT_EQ(Team(1).workers(), 1U);
+  EXPECT_EQ(largest_team(), std::max(2U, available_cores()));
+}
+
+TEST(Team, SeveralAtOnceShareTheCores) {
+  std::atomic<int> runs{0};
+  run_tasks(8, 8, [&](std::size_t, unsigned) {
+    Team team(8, 8);
+    for (int run = 0; run < 50; ++run) team.run(16, [&](std::size_t, unsigned) { ++runs; });
+  });
+  EXPECT_EQ(runs, 8 * 50 * 16);
+}
+
 TEST(Team, GoesOnAfterAFailure) {
   Team team(3);
   for (int round = 0; round < 50; ++round) {
@@ -118,7 +134,7 @@ TEST(TeamDeathTest, EndsWhereThreadsCannotBeHad) {
     (void)::setrlimit(RLIMIT_AS, &limit);
     (void)::alarm(20);  // it hung once, waiting for the threads that had started
     try {
-      const Team team(1000);  // of 8 MiB of stack each
+      const Team team(1000, 1000);  // of 8 MiB of stack each
     } catch (const std::exception&) {
       std::exit(0);
     }

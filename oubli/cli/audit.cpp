@@ -1,12 +1,14 @@
 #include "oubli/audit/audit.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oubli/array/array_file.h"
@@ -23,6 +25,9 @@ namespace oubli::cli {
 namespace {
 
 using Files = std::vector<std::string>;
+
+constexpr std::size_t kFewestResamples = 100;
+constexpr int kMostImages = 1'000'000'000;
 
 struct Options {
   Files seen, unseen, unseen2, before, features, unseen_features;
@@ -69,7 +74,7 @@ void check_files(const Options& options) {
   struct Named {
     std::string option, file;
   };
-  std::vector<Named> all;
+  std::vector<Named> all;  // of one kind, so far
   const auto add = [&](const std::string& option, const Files& files) {
     for (const std::string& file : files) {
       for (const Named& other : all) {
@@ -84,6 +89,71 @@ void check_files(const Options& options) {
   add("--seen", options.seen);
   add("--unseen", options.unseen);
   add("--unseen2", options.unseen2);
+  all.clear();
+  add("--features", options.features);
+  add("--unseen-features", options.unseen_features);
+}
+
+// --force is meant for an older table, not for what the audit reads.
+void check_output(const Options& options) {
+  const auto check = [&](const std::string& option, const std::string& file) {
+    std::error_code ignored;
+    if (!file.empty() && std::filesystem::equivalent(options.csv, file, ignored))
+      fail(ErrorCode::usage, "--csv {} is the file that {} reads", options.csv.string(), option);
+  };
+  const std::pair<const char*, const Files&> inputs[] = {
+      {"--seen", options.seen},         {"--unseen", options.unseen},
+      {"--unseen2", options.unseen2},   {"--before", options.before},
+      {"--features", options.features}, {"--unseen-features", options.unseen_features}};
+  for (const auto& [option, files] : inputs)
+    for (const std::string& file : files) check(option, file);
+  check("--labels", options.labels);
+  check("--class-names", options.class_names);
+}
+
+// What the words name, each once.
+template <typename Choice>
+std::vector<Choice> chosen_from(const std::vector<std::string>& words,
+                                Choice (*named)(const std::string&)) {
+  std::vector<Choice> choices;
+  for (const std::string& word : words)
+    if (const Choice choice = named(word); std::ranges::find(choices, choice) == choices.end())
+      choices.push_back(choice);
+  return choices;
+}
+
+// Names as they stand in the file, however many.
+std::vector<std::string> read_class_names(const std::string& file) {
+  const std::string text = read_text_file(file);
+  const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  return parse_class_names(text, lines + (text.empty() || text.ends_with('\n') ? 0 : 1), file);
+}
+
+// The columns of the logits and the forgotten classes make the number of classes, if the columns of
+// the latter are gone. Where they are not, everything would be read under wrong classes: so
+// something else that is given must say the same number.
+void check_columns_gone(const Options& options, const AuditInput& input, std::size_t names,
+                        std::uint32_t largest_label) {
+  const std::size_t columns = input.seen.columns, forgotten = options.classes.size();
+  const std::size_t classes = columns + forgotten;
+  const bool labels_agree = largest_label + std::size_t{1} == classes;
+  if (input.unseen.columns + forgotten == columns && !labels_agree)
+    fail_column_per_class(input.seen, fmt::format("{} more than {}", forgotten, input.unseen.name));
+  if (input.before && input.before->columns == columns && !labels_agree)
+    fail_column_per_class(input.seen, "as many as before unlearning");
+  if (names == columns) fail_column_per_class(input.seen, "as many as there are class names");
+  const bool before_agrees = input.before && input.before->columns == classes;
+  if (labels_agree || before_agrees || names == classes) return;
+  if (largest_label + std::size_t{1} == columns)
+    fail_column_per_class(input.seen,
+                          fmt::format("the largest label is {}; were there more classes than that, "
+                                      "--class-names or --before would say so",
+                                      largest_label));
+  fail(ErrorCode::bad_input,
+       "{}: {} columns and {} forgotten make {} classes, but the largest label is {}. If there is "
+       "one column for every class: the forgotten classes' columns must be gone: unlearned, or "
+       "retrained without. If there are {} classes: --class-names or --before must say so",
+       input.seen.name, columns, forgotten, classes, largest_label, classes);
 }
 
 std::vector<std::uint32_t> forgotten_classes(const Options& options,
@@ -108,13 +178,15 @@ void check_gate(const AuditResult& result, double limit) {
 }
 
 void run(Options& options) {
+  check_output(options);
   if (!options.csv.empty()) prepare_output(options.csv, options.force);
   check_files(options);
   AuditOptions& chosen = options.audit;
-  if (!options.attacks.empty()) chosen.attacks.clear();
-  for (const std::string& name : options.attacks) chosen.attacks.push_back(attack_of(name));
-  if (!options.observers.empty()) chosen.observers.clear();
-  for (const std::string& name : options.observers) chosen.observers.push_back(observer_of(name));
+  if (chosen.bootstrap != 0 && chosen.bootstrap < kFewestResamples)
+    fail(ErrorCode::usage, "--bootstrap {}: fewer than {} resamples have no 95 % interval; 0: none",
+         chosen.bootstrap, kFewestResamples);
+  if (!options.attacks.empty()) chosen.attacks = chosen_from(options.attacks, attack_of);
+  if (!options.observers.empty()) chosen.observers = chosen_from(options.observers, observer_of);
   chosen.retained = !options.forgotten_only;
 
   Arrays arrays;
@@ -127,10 +199,13 @@ void run(Options& options) {
                    .samples = {},
                    .class_names = {}};
   const std::size_t classes = input.seen.columns + options.classes.size();
-  if (!options.class_names.empty())
-    input.class_names =
-        parse_class_names(read_text_file(options.class_names), classes, options.class_names);
+  if (!options.class_names.empty()) input.class_names = read_class_names(options.class_names);
   const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
+  if (labels.empty()) fail(ErrorCode::bad_input, "{}: no labels", options.labels);
+  check_columns_gone(options, input, input.class_names.size(), std::ranges::max(labels));
+  if (!input.class_names.empty() && input.class_names.size() != classes)
+    fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes",
+         options.class_names, input.class_names.size(), classes);
   input.samples = {.labels = labels,
                    .classes = classes,
                    .forgotten = forgotten_classes(options, input.class_names, classes)};
@@ -187,11 +262,15 @@ void add_choices(CLI::App& command, Options& options) {
   command
       .add_option("--observer", options.observers, "logits, probabilities, label (default: all)")
       ->delimiter(',');
-  command.add_option("--images", audit.images_forgotten,
-                     "Images per model of a forgotten class that attacks see (default: all; the "
-                     "paper: 150)");
-  command.add_option("--images-retained", audit.images_retained,
-                     "The same for a retained class (the paper: 150, and 100 for MNIST)");
+  command
+      .add_option("--images", audit.images_forgotten,
+                  "Images per model of a forgotten class that attacks see (default: all; the "
+                  "paper: 150)")
+      ->check(CLI::Range(0, kMostImages));
+  command
+      .add_option("--images-retained", audit.images_retained,
+                  "The same for a retained class (the paper: 150, and 100 for MNIST)")
+      ->check(CLI::Range(0, kMostImages));
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
       ->check(CLI::Range(0.05, 0.95))
@@ -199,7 +278,9 @@ void add_choices(CLI::App& command, Options& options) {
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command.add_option("--bootstrap", audit.bootstrap, "Resamples for the intervals")
+  command
+      .add_option("--bootstrap", audit.bootstrap,
+                  "Resamples for the intervals: 100 or more, or 0 for none")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   command.add_option("--seed", audit.seed, "Seed")->capture_default_str();
@@ -217,8 +298,12 @@ void add_audit(CLI::App& app) {
       "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
   add_inputs(*command, *options);
   add_choices(*command, *options);
-  command->add_option("--fail-above", options->fail_above,
-                      "Exit with code 5 if an advantage on a forgotten class is above this");
+  command->add_option(
+      "--fail-above", options->fail_above,
+      "Exit with code 5 if the largest advantage, over forgotten classes, observers and "
+      "attacks, is above this. The figure itself is compared, with no allowance for "
+      "chance: equal populations fail, too, if this is below what chance gives "
+      "(--unseen2 shows how much)");
   command->add_option("--csv", options->csv, "Also write all figures per class to this file");
   command->add_flag("--force", options->force, "Replace the --csv file if it exists");
   command->add_flag("--json", options->json, "Print JSON instead of tables");

@@ -111,8 +111,8 @@ with tempfile.TemporaryDirectory() as folder:
     # Options that make no sense, and files used twice.
     audit(*base, "--class", "2", "--images", "-1", code=2, say="--images")
     audit(*base, "--class", "2", "--bootstrap", "20", code=2, say="--bootstrap 20")
-    audit(*base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="--csv seen.npy is the file")
-    audit(*base, "--class", "2", "--csv", "./y.npy", "--force", code=2, say="that --labels reads")
+    audit(*base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="seen.npy: is the input")
+    audit(*base, "--class", "2", "--csv", "./y.npy", "--force", code=2, say="is the input")
     assert np.array_equal(np.load("seen.npy"), population(1, 3)) and np.array_equal(np.load("y.npy"), y)
     features = save("f.npy", population(11, columns=6))
     audit(*base, "--class", "2", "--features", features, "--unseen-features", features, code=2, say="same file")

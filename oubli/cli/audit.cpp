@@ -15,6 +15,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -96,19 +97,11 @@ void check_files(const Options& options) {
 
 // --force is meant for an older table, not for what the audit reads.
 void check_output(const Options& options) {
-  const auto check = [&](const std::string& option, const std::string& file) {
-    std::error_code ignored;
-    if (!file.empty() && std::filesystem::equivalent(options.csv, file, ignored))
-      fail(ErrorCode::usage, "--csv {} is the file that {} reads", options.csv.string(), option);
-  };
-  const std::pair<const char*, const Files&> inputs[] = {
-      {"--seen", options.seen},         {"--unseen", options.unseen},
-      {"--unseen2", options.unseen2},   {"--before", options.before},
-      {"--features", options.features}, {"--unseen-features", options.unseen_features}};
-  for (const auto& [option, files] : inputs)
-    for (const std::string& file : files) check(option, file);
-  check("--labels", options.labels);
-  check("--class-names", options.class_names);
+  std::vector<std::filesystem::path> inputs{options.labels, options.class_names};
+  for (const Files& files : {options.seen, options.unseen, options.unseen2, options.before,
+                             options.features, options.unseen_features})
+    inputs.insert(inputs.end(), files.begin(), files.end());
+  require_apart(std::vector<std::filesystem::path>{options.csv}, inputs);
 }
 
 // What the words name, each once.
@@ -221,7 +214,7 @@ void run(Options& options) {
   arrays.check_unchanged();
   if (!options.csv.empty()) write_file(options.csv, to_csv(result), options.force);
   if (options.json)
-    fmt::print("{}\n", nlohmann::json(result).dump(2));
+    fmt::print("{}\n", to_text(nlohmann::json(result), 2));
   else
     fmt::print("{}", to_text(result));
   if (options.fail_above) check_gate(result, *options.fail_above);

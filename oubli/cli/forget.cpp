@@ -7,6 +7,7 @@
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/digest.h"
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -82,7 +83,7 @@ void run(const ForgetOptions& options) {
       nlohmann::ordered_json json{{"dry_run", true},
                                   {"head", head_json(*loaded.model, plan.digests.head)}};
       json.update(plan_json(loaded.inputs, request, plan));
-      fmt::print("{}\n", json.dump(1));
+      fmt::print("{}\n", to_text(json, 1));
     } else {
       fmt::print("{}{}dry run: nothing was written\n",
                  describe_model(*loaded.model, loaded.class_names),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/json.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
@@ -58,7 +59,7 @@ void run(const InspectOptions& options) {
     }
   }
   if (options.json)
-    fmt::print("{}\n", json.dump(1));
+    fmt::print("{}\n", to_text(json, 1));
   else
     fmt::print("{}", text);
 }

@@ -13,6 +13,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -264,9 +265,9 @@ void run(const Options& options) {
     document["model"] = options.model.filename().string();
     document.erase("epochs");
   }
-  write_file(options.output / "inversion.json", document.dump(1) + "\n");
+  write_file(options.output / "inversion.json", to_text(document, 1) + "\n");
   if (options.json)
-    fmt::print("{}\n", document.dump());
+    fmt::print("{}\n", to_text(document, -1));
   else
     fmt::print("{}", to_table(summaries).text());
   say(fmt::format("pictures and figures: {}", options.output.string()));

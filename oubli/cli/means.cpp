@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -55,7 +56,7 @@ void run(const MeansOptions& options) {
                                         {"fewest_samples_of_a_class", *fewest},
                                         {"within_variance", means.within_variance()},
                                         {"largest_standard_error", largest_error}};
-    fmt::print("{}\n", result.dump(1));
+    fmt::print("{}\n", to_text(result, 1));
     return;
   }
   fmt::print("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)\n",

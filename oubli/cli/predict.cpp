@@ -6,6 +6,7 @@
 
 #include "oubli/array/npy.h"
 #include "oubli/base/error.h"
+#include "oubli/base/json.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/commands.h"
@@ -65,16 +66,13 @@ void run(const Options& options) {
   write_matrix(options.output, logits, options.force);
   const Score result = known_score(model, logits, images);
   if (options.print_json) {
-    fmt::print("{}\n", nlohmann::json{{"model", options.model.string()},
-                                      {"data", options.data},
-                                      {"split", options.split},
-                                      {"images", images.size()},
-                                      {"classes", model.class_names},
-                                      {"known_images", result.count},
-                                      {"accuracy", result.accuracy},
-                                      {"loss", result.loss},
-                                      {"logits", options.output.string()}}
-                           .dump(2));
+    const nlohmann::json document{
+        {"model", options.model.string()},  {"data", options.data},
+        {"split", options.split},           {"images", images.size()},
+        {"classes", model.class_names},     {"known_images", result.count},
+        {"accuracy", result.accuracy},      {"loss", result.loss},
+        {"logits", options.output.string()}};
+    fmt::print("{}\n", to_text(document, 2));
     return;
   }
   fmt::print(

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "oubli/base/json.h"
 #include "oubli/cli/commands.h"
 #include "oubli/report/read_report.h"
 
@@ -26,7 +27,7 @@ void run(const Options& options) {
                        options.title);
   if (options.json) {
     const auto where = std::filesystem::absolute(options.output).lexically_normal();
-    fmt::print("{}\n", nlohmann::json{{"report", where.string()}}.dump());
+    fmt::print("{}\n", to_text(nlohmann::json{{"report", where.string()}}, -1));
   }
 }
 

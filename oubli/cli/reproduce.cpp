@@ -13,6 +13,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
@@ -120,7 +121,7 @@ void run(const Options& options) {
     say(fmt::format("trained; 'oubli reproduce {} --run {}' audits", options.experiment,
                     wanted.folder.string()));
   } else if (options.as_json) {
-    fmt::print("{}\n", results.dump(1));
+    fmt::print("{}\n", to_text(results, 1));
   } else {
     fmt::print("{}", options.markdown ? tables_as_markdown(results) : tables_as_text(results));
   }

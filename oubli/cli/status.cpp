@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/text_table.h"
 #include "oubli/cli/commands.h"
@@ -34,7 +35,7 @@ void print_json(const RunStatus& status) {
       {"training_seconds_left",
        status.seconds_left < 0 ? nlohmann::json(nullptr) : nlohmann::json(status.seconds_left)},
       {"failures", failures}};
-  fmt::print("{}\n", out.dump(1));
+  fmt::print("{}\n", to_text(out, 1));
 }
 
 void print_text(const RunStatus& status) {

@@ -11,6 +11,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -136,14 +137,14 @@ void run(const Options& options) {
         stop);
   }
   if (options.print_json) {
-    fmt::print("{}\n", json{{"data", options.data},
-                            {"network", to_json(spec)},
-                            {"seed", options.seed},
-                            {"epochs", train_options.epochs},
-                            {"batch", train_options.batch},
-                            {"without", options.without},
-                            {"models", results}}
-                           .dump(2));
+    const json document{{"data", options.data},
+                        {"network", to_json(spec)},
+                        {"seed", options.seed},
+                        {"epochs", train_options.epochs},
+                        {"batch", train_options.batch},
+                        {"without", options.without},
+                        {"models", results}};
+    fmt::print("{}\n", to_text(document, 2));
     return;
   }
   for (const json& result : results)

@@ -139,7 +139,7 @@ void write_means(AtomicFile& out, const StoredMeans& means) {
                                      {"head_sha256", means.head_sha256},
                                      {"class_names", means.class_names}};
   NpzWriter writer(out);
-  writer.add_text("about.json", about.dump(1) + "\n");
+  writer.add_text("about.json", to_text(about, 1) + "\n");
   writer.add("means", means.means);
   writer.add("counts",
              vector_tensor(DType::u64, std::span<const std::uint64_t>(means.counts)).view(""));

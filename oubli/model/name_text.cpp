@@ -137,42 +137,44 @@ class Reader {
   std::string_view text_;
 };
 
+// Whether a dictionary maps indices to names; else names to indices. Nothing if it does neither.
+// Quotes say nothing: {"2": "0"} is written for both, and a wrong guess deletes another class.
+std::optional<bool> index_comes_first(const std::vector<std::pair<Token, Token>>& pairs,
+                                      std::string_view key) {
+  const bool first_fits = std::ranges::all_of(
+      pairs, [](const auto& pair) { return to_index(pair.first.value).has_value(); });
+  const bool second_fits = std::ranges::all_of(
+      pairs, [](const auto& pair) { return to_index(pair.second.value).has_value(); });
+  if (!first_fits && !second_fits) return std::nullopt;
+  if (first_fits && second_fits) return key != "label2id";
+  return first_fits;
+}
+
 }  // namespace
 
-std::optional<NameText> NameText::parse(std::string_view text) {
+std::optional<NameText> NameText::parse(std::string_view text, std::string_view key) {
   NameText result;
   Reader reader(text);
   const char open = reader.peek();
   std::vector<std::pair<std::size_t, std::string>> found;
+  std::vector<std::pair<Token, Token>> pairs;  // of a dictionary
   if (open == '[' || open == '(' || open == '{') {
     const char close = open == '[' ? ']' : open == '(' ? ')' : '}';
     ++reader.at;
     while (reader.peek() != close) {
       const std::optional<Token> first = reader.token();
       if (!first) return std::nullopt;
-      Entry entry{first->begin, first->end, found.size()};
-      std::string name = first->value;
       if (open == '{') {
         if (reader.peek() != ':') return std::nullopt;
         ++reader.at;
         const std::optional<Token> second = reader.token();
         if (!second) return std::nullopt;
-        entry.end = second->end;
-        const std::optional<std::size_t> key_index = to_index(first->value);
-        const std::optional<std::size_t> value_index = to_index(second->value);
-        // {0: "zero"} or {"zero": 0}; {"0": 0} could be either and means the same.
-        const bool by_index = key_index && (second->quoted || !value_index);
-        if (!by_index && !value_index) return std::nullopt;
-        const Token& number = by_index ? *first : *second;
-        entry.index = by_index ? *key_index : *value_index;
-        entry.number_begin = number.inner_begin;
-        entry.number_end = number.inner_end;
-        if (by_index) name = second->value;
-      } else if (!first->quoted && to_index(first->value) == std::nullopt) {
-        return std::nullopt;
+        pairs.emplace_back(*first, *second);
+      } else {
+        if (!first->quoted && !to_index(first->value)) return std::nullopt;
+        result.entries_.push_back({first->begin, first->end, found.size()});
+        found.emplace_back(found.size(), first->value);
       }
-      found.emplace_back(entry.index, std::move(name));
-      result.entries_.push_back(entry);
       if (reader.peek() == ',') {
         ++reader.at;
       } else if (reader.peek() != close) {
@@ -180,6 +182,15 @@ std::optional<NameText> NameText::parse(std::string_view text) {
       }
     }
     result.text_ = text.substr(0, reader.at + 1);
+    const std::optional<bool> by_index = index_comes_first(pairs, key);
+    if (!by_index) return std::nullopt;
+    for (const auto& [first, second] : pairs) {
+      const Token& number = *by_index ? first : second;
+      const std::size_t index = to_index(number.value).value();
+      result.entries_.push_back(
+          {first.begin, second.end, index, number.inner_begin, number.inner_end});
+      found.emplace_back(index, (*by_index ? second : first).value);
+    }
   } else {
     // Plain items. A comma inside a line-separated list belongs to the name.
     const char separator = text.find('\n') != std::string_view::npos ? '\n' : ',';
@@ -239,7 +250,7 @@ bool is_class_name_key(std::string_view key) {
 std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value) {
   std::vector<NameEntry> found;
   if (is_class_name_key(key)) {
-    if (std::optional<NameText> names = NameText::parse(value))
+    if (std::optional<NameText> names = NameText::parse(value, key))
       found.push_back({0, std::move(*names)});
     return found;
   }
@@ -255,7 +266,7 @@ std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view val
         ++begin;
         while (begin < value.size() && (value[begin] == ' ' || value[begin] == '\n')) ++begin;
         if (begin >= value.size() || (value[begin] != '[' && value[begin] != '{')) continue;
-        if (std::optional<NameText> names = NameText::parse(value.substr(begin))) {
+        if (std::optional<NameText> names = NameText::parse(value.substr(begin), name)) {
           found.push_back({begin, std::move(*names)});
         }
       }

@@ -15,7 +15,9 @@ namespace oubli {
 class NameText {
  public:
   // The literal or plain list that `text` is, or that begins at its front. Nothing if it is none.
-  static std::optional<NameText> parse(std::string_view text);
+  // `key`: what it stands under. It decides which side of a dictionary is the index where names are
+  // numbers, too: label2id maps names to indices, every other key indices to names.
+  static std::optional<NameText> parse(std::string_view text, std::string_view key = "names");
 
   // By class index.
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }

@@ -42,6 +42,31 @@ TEST(NameText, EscapesAndQuotesInsideNames) {
             R"(["a\"b", "\u00e9\ud83d\ude00", "it's"])");
 }
 
+// Classes named by digits: only the key tells which side is the index, whatever is quoted.
+TEST(NameText, NamesThatAreNumbers) {
+  const Names wanted{"2", "0", "1"};
+  for (const std::string_view key : {"names", "class_names", "labels", "classes", "id2label"})
+    for (const std::string_view text :
+         {"{0: 2, 1: 0, 2: 1}", "{0: '2', 1: '0', 2: '1'}", R"({"0": 2, "1": 0, "2": 1})",
+          R"({"0": "2", "1": "0", "2": "1"})"})
+      EXPECT_EQ(NameText::parse(text, key).value().names(), wanted) << key << text;
+  for (const std::string_view text :
+       {"{2: 0, 0: 1, 1: 2}", "{'2': 0, '0': 1, '1': 2}", R"({"2": "0", "0": "1", "1": "2"})"})
+    EXPECT_EQ(NameText::parse(text, "label2id").value().names(), wanted) << text;
+  const std::vector<std::size_t> first{0};
+  EXPECT_EQ(NameText::parse(R"({"2": "0", "0": "1", "1": "2"})", "label2id").value().without(first),
+            R"({"0": "0", "1": "1"})");
+  EXPECT_EQ(NameText::parse("{0: 2, 1: 0, 2: 1}", "names").value().without(first), "{0: 0, 1: 1}");
+  // Where only one side can be the index, it is, whatever the key.
+  EXPECT_EQ(NameText::parse("{0: 'ant', 1: 'bee'}", "label2id").value().names(),
+            (Names{"ant", "bee"}));
+  EXPECT_EQ(NameText::parse("{'ant': '0', 'bee': '1'}", "names").value().names(),
+            (Names{"ant", "bee"}));
+  const auto inside = names_in_entry("config", R"({"label2id": {"1": "0", "0": "1"}})");
+  ASSERT_EQ(inside.size(), 1U);
+  EXPECT_EQ(inside[0].names.names(), (Names{"1", "0"}));
+}
+
 TEST(NameText, WhatIsNoListOfNames) {
   for (const std::string_view text :
        {"", "hello", "[1, [2]]", "{'a': 'b'}", "{0: 'a', 0: 'b'}", "{0: 'a', 7: 'b'}", "['a', ",

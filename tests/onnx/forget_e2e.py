@@ -469,6 +469,28 @@ class Onnx(unittest.TestCase):
         self.assertIn("forgotten class 1", findings[0]["text"])
         self.assertNotIn("bee", json.dumps(findings))
 
+    def test_classes_named_by_digits(self):
+        """The key says which side of a dictionary is the index, whatever is quoted: class '2' is row 0 here."""
+        names = ["2", "0", "1", "4", "3"]
+        by_index, by_name = dict(enumerate(names)), {n: i for i, n in enumerate(names)}
+        quoted = {n: str(i) for n, i in by_name.items()}
+        numbers = {i: int(n) for i, n in by_index.items()}
+        sources = [{"names": str(numbers)}, {"names": json.dumps(numbers)}, {"id2label": json.dumps(by_index)}, {"label2id": json.dumps(quoted)},
+                   {"label2id": str(quoted)}, {"label2id": json.dumps(by_name)}, {"id2label": json.dumps(by_index), "label2id": json.dumps(quoted)},
+                   {"config": json.dumps({"id2label": by_index, "label2id": quoted})}]
+        for source in sources:
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, source)
+            onnx.save(model, self.at("digits.onnx"))
+            self.forget("digits", "--class", "2", "--method", "naive")
+            new = onnx.load(self.at("new.onnx"))
+            np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], models.W[1:], str(source))
+            kept = {p.key: eval(p.value) for p in new.metadata_props}
+            kept = kept.get("config", kept)
+            for key, value in kept.items():
+                value = {str(k): str(v) for k, v in value.items()}
+                self.assertEqual(value, {"0": "0", "1": "1", "4": "2", "3": "3"} if key == "label2id" else {"0": "0", "1": "1", "2": "4", "3": "3"}, (source, key))
+
     @needs_runtime
     def test_means_first_then_forget_without_data(self):
         code, _, stderr = oubli("means", self.model("softmax"), "--data", self.at("data.npz"), "-o", self.at("m.npz"), "--force")

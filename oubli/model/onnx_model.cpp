@@ -41,8 +41,12 @@ std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::
 
 }  // namespace
 
-OnnxModel::OnnxModel(const fs::path& path)
-    : ModelFile(path), model_(path), head_(find_onnx_head(model_)), head_view_(head_.view()) {
+OnnxModel::OnnxModel(const fs::path& path, bool to_filter)
+    : ModelFile(path),
+      model_(path),
+      head_(find_onnx_head(model_, to_filter)),
+      head_view_(head_.view()),
+      can_forget_(to_filter) {
   validate(head_view_);
   check_locations();
 }
@@ -51,7 +55,8 @@ OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>
     : ModelFile(path),
       model_(path, side_files),
       head_(find_onnx_head(model_, false)),
-      head_view_(head_.view()) {
+      head_view_(head_.view()),
+      can_forget_(false) {
   validate(head_view_);
   check_locations();
 }
@@ -68,6 +73,7 @@ std::optional<std::vector<std::string>> OnnxModel::class_names() const {
 }
 
 std::vector<Finding> OnnxModel::findings() const {
+  if (!can_forget_) (void)find_onnx_head(model_);  // throws the reason
   std::vector<Finding> findings;
   for (const std::string& step : head_.tail.nonlinear) {
     findings.push_back(

@@ -15,7 +15,9 @@ namespace oubli {
 // A classifier in an ONNX file, its external data included.
 class OnnxModel final : public ModelFile {
  public:
-  explicit OnnxModel(const std::filesystem::path& path);
+  // Without `to_filter` it may be one with too few classes to lose one, such as an earlier request
+  // leaves: to be looked at, run and verified.
+  explicit OnnxModel(const std::filesystem::path& path, bool to_filter = true);
   // A model just written, for looking at only. `side_files`: where external data is now, by the
   // location that the file gives.
   OnnxModel(const std::filesystem::path& path,
@@ -25,6 +27,7 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] const HeadView& head() const override { return head_view_; }
   [[nodiscard]] std::string head_name() const override { return head_.node->describe(); }
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
+  // About forgetting a class: Error{unfilterable} with the reason if none can be.
   [[nodiscard]] std::vector<Finding> findings() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
   [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
@@ -44,6 +47,7 @@ class OnnxModel final : public ModelFile {
   onnx::Model model_;
   OnnxHead head_;
   HeadView head_view_;
+  bool can_forget_;                     // known; else it is to be found out
   std::vector<std::string> locations_;  // of external data, wherever in the file
 };
 

@@ -526,16 +526,22 @@ class Rewriter {
     };
     const bool same_folder = std::filesystem::equivalent(folder_of(model_.folder()),
                                                          folder_of(output_.parent_path()), ignored);
+    // Every file that is written is named after the new model: another model in its folder may have
+    // data of the old name. It takes neither a name that this model has for other data nor that of
+    // what else appears beside a new model.
+    const std::string name = output_.filename().string();
+    std::set<std::string> taken(locations);
+    taken.insert({name + ".receipt.json", name + ".means.npz", name + ".class-names.txt"});
     for (const std::string& location : locations) {
       OnnxSideFile side{location, location, std::move(patches_[location])};
-      if (same_folder) {
-        if (side.patches.empty()) continue;  // shared with the old model, unchanged
-        side.new_location = locations.size() == 1
-                                ? fmt::format("{}.data", output_.filename().string())
-                                : fmt::format("{}.{}", output_.filename().string(),
-                                              std::filesystem::path(location).filename().string());
-        onnx::rename_location(model_.message(), location, side.new_location, model_.what());
-      }
+      if (same_folder && side.patches.empty()) continue;  // shared with the old model, unchanged
+      const std::string tail =
+          locations.size() == 1 ? "data" : std::filesystem::path(location).filename().string();
+      if (!same_folder) taken.erase(location);
+      side.new_location = fmt::format("{}.{}", name, tail);
+      for (int i = 2; !taken.insert(side.new_location).second; ++i)
+        side.new_location = fmt::format("{}.{}.{}", name, i, tail);
+      onnx::rename_location(model_.message(), location, side.new_location, model_.what());
       result_.side_files.push_back(std::move(side));
     }
   }

@@ -286,6 +286,64 @@ class Onnx(unittest.TestCase):
             code, stdout, stderr = oubli("means", path, "--data", self.at("kept.npz"), "-o", self.at("kept_means.npz"), "--force")
             self.assertEqual(code, 0, stderr)
 
+    def with_side_files(self, folder, locations, name="model"):
+        """The gemm model with tensors in external data: {tensor: location}."""
+        model = onnx.load(self.model("gemm"))
+        for tensor in model.graph.initializer:
+            if tensor.name not in locations:
+                continue
+            data = numpy_helper.to_array(tensor).tobytes()
+            path = os.path.join(folder, locations[tensor.name])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "ab") as file:
+                begin = file.tell()
+                file.write(data)
+            for field in ("raw_data", "float_data"):
+                tensor.ClearField(field)
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", locations[tensor.name]), ("offset", str(begin)), ("length", str(len(data)))):
+                entry = tensor.external_data.add()
+                entry.key, entry.value = key, value
+        path = os.path.join(folder, name + ".onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        return path
+
+    def naive(self, path, out, c, *words):
+        """The weights of the new model, which must be the old ones without row c."""
+        code, _, stderr = oubli("forget", path, "-o", out, "--class", c, "--method", "naive", *words)
+        self.assertEqual(code, 0, stderr)
+        w, b = self.head(out)
+        np.testing.assert_array_equal(w, np.delete(models.W, c, 0))
+        np.testing.assert_array_equal(b, np.delete(models.B, c, 0))
+
+    def test_models_in_one_folder_do_not_share_external_data(self):
+        source, target = self.at("share_source"), self.at("share_target")
+        os.makedirs(source)
+        os.makedirs(target)
+        path = self.with_side_files(source, {"W": "w.bin", "body.w": "w.bin"})
+        for name, c in (("a.onnx", 1), ("b.onnx", 2)):
+            self.naive(path, os.path.join(target, name), c)
+        self.naive(path, os.path.join(target, "b.onnx"), 3, "--force")
+        np.testing.assert_array_equal(self.head(os.path.join(target, "a.onnx"))[0], np.delete(models.W, 1, 0))
+        self.assertEqual(sorted(n for n in os.listdir(target) if n.endswith((".data", ".bin"))), ["a.onnx.data", "b.onnx.data"])
+
+    def test_side_files_of_one_name_in_two_folders(self):
+        folder, target = self.at("two_folders"), self.at("two_folders_target")
+        os.makedirs(folder)
+        os.makedirs(target)
+        path = self.with_side_files(folder, {"W": "sa/w.bin", "b": "sb/w.bin", "body.w": "sc/w.bin"})
+        for place in (folder, target):
+            self.naive(path, os.path.join(place, "new.onnx"), 1)
+        # Names that are those of the old model's data, or of what else appears.
+        path = self.with_side_files(folder, {"W": "again.onnx.data"}, "before")
+        before = open(os.path.join(folder, "again.onnx.data"), "rb").read()
+        self.naive(path, os.path.join(folder, "again.onnx"), 1, "--force")
+        self.assertEqual(open(os.path.join(folder, "again.onnx.data"), "rb").read(), before)
+        path = self.with_side_files(folder, {"W": "receipt.json", "b": "means.npz"}, "odd")
+        self.naive(path, os.path.join(folder, "odder.onnx"), 1)
+        json.load(open(os.path.join(folder, "odder.onnx.receipt.json")))
+
     @needs_runtime
     def test_a_new_model_that_computes_something_else_does_not_appear(self):
         """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits

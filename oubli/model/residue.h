@@ -22,7 +22,8 @@ struct RowResidue {
 };
 
 // Looks for rows of an old head in bytes: in every float type, at any alignment, as a row or as a
-// column of a matrix with as many columns as the old head had classes.
+// column of a matrix with as many columns as the old head had classes. Also in typed data of ONNX:
+// values with a tag before each, and (rows only) 16-bit floats of varying length.
 class RowScan {
  public:
   RowScan(const HeadView& old_head, std::span<const std::size_t> forget);
@@ -44,6 +45,8 @@ class RowScan {
     std::size_t stride = 4;           // from one to the next
     std::size_t probe = 0;            // place in the elements of the two bytes looked for first
   };
+
+  void add(Pattern pattern);
 
   std::vector<Pattern> patterns_;
   // The two bytes looked for first, ascending, and the pattern that has them.

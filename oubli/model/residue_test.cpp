@@ -1,5 +1,6 @@
 #include "oubli/model/residue.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -83,6 +84,49 @@ TEST(RowScan, FindsTheRowInEveryDisguise) {
           EXPECT_EQ(found[0].column, column);
         }
       }
+    }
+  }
+}
+
+// Typed data of ONNX, as protobuf writes it.
+TEST(RowScan, FindsTheRowInTypedData) {
+  for (const bool transposed : {false, true}) {
+    const Head head(7, 40, transposed);
+    const RowScan scan(head.view(), std::vector<std::size_t>{3});
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+      const std::size_t size = size_of(dtype);
+      for (const bool packed : {false, true})
+        for (const bool column : {false, true}) {
+          if (column && size == 2) continue;  // of varying length: no columns
+          SCOPED_TRACE(fmt::format("{} {} {}", name_of(dtype), packed, column));
+          std::vector<std::byte> bytes(50, std::byte{7});
+          for (std::size_t i = 0; i < 7 * 40; ++i) {
+            const double value =
+                static_cast<double>(column ? head.at(i % 7, i / 7) : head.at(i / 40, i % 40));
+            std::vector<std::byte> element(size);
+            encode(dtype, std::span(&value, 1), element);
+            if (!packed) bytes.push_back(std::byte{0x28});
+            if (!packed && size > 2) bytes.back() = std::byte{0x25};
+            if (size > 2) {
+              bytes.insert(bytes.end(), element.begin(), element.end());
+              continue;
+            }
+            unsigned number =
+                std::to_integer<unsigned>(element[0]) | std::to_integer<unsigned>(element[1]) << 8;
+            while (number > 127) {
+              bytes.push_back(static_cast<std::byte>((number & 127) + 128));
+              number /= 128;
+            }
+            bytes.push_back(static_cast<std::byte>(number));
+          }
+          const auto found = scan.scan(bytes);
+          ASSERT_EQ(found.size(), 1U);
+          EXPECT_EQ(found[0].class_index, 3U);
+          EXPECT_EQ(found[0].dtype, dtype);
+          EXPECT_EQ(found[0].column, column);
+          bytes.resize(static_cast<std::size_t>(found[0].offset) + 4);
+          EXPECT_TRUE(scan.scan(bytes).empty());
+        }
     }
   }
 }

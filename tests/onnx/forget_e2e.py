@@ -344,6 +344,44 @@ class Onnx(unittest.TestCase):
         self.naive(path, os.path.join(folder, "odder.onnx"), 1)
         json.load(open(os.path.join(folder, "odder.onnx.receipt.json")))
 
+    def test_constants_that_nothing_reads_go(self):
+        """Old copies of the head as dead nodes, in every form; an unrelated dead node stays."""
+        other = helper.make_node("Constant", [], ["left"], value=models.tensor("", models.W1))
+        old = models.tensor("", models.W)
+        copies = {"tensor": [helper.make_node("Constant", [], ["old"], value=old)],
+                  "typed": [helper.make_node("Constant", [], ["old"], value=models.tensor("", models.W, "f16", typed=True))],
+                  "floats": [helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())],
+                  "chain": [helper.make_node("Constant", [], ["old"], value=old), helper.make_node("Transpose", ["old"], ["older"]),
+                            helper.make_node("Cast", ["older"], ["oldest"], to=TensorProto.FLOAT16)],
+                  "stored": [helper.make_node("Identity", ["W0"], ["old"])]}
+        for kind, steps in copies.items():
+            model = onnx.load(self.model("gemm"))
+            nodes = list(model.graph.node)
+            del model.graph.node[:]
+            model.graph.node.extend([other, *steps, *nodes])
+            if kind == "stored":
+                model.graph.initializer.append(models.tensor("W0", models.W))
+            with open(self.at("dead.onnx"), "wb") as file:
+                file.write(model.SerializeToString())
+            self.forget("dead", "--class", 1, "--method", "naive")
+            new = onnx.load(self.at("new.onnx"))
+            onnx.checker.check_model(new, full_check=True)
+            self.assertEqual([n.op_type for n in new.graph.node], ["Constant", *(n.op_type for n in nodes)], kind)
+            self.assertNotIn("W0", [t.name for t in new.graph.initializer])
+            text = json.dumps(json.load(open(self.at("new.onnx.receipt.json")))["findings"])
+            self.assertEqual(text.count("was removed"), len(steps) + (kind == "stored"), kind)
+
+    def test_a_copy_in_typed_data_stops_it(self):
+        """A second matrix that something reads: not ours to remove, and found in whatever way it is written."""
+        for kind in ("f32", "f16", "f64", "bf16"):
+            model = onnx.load(self.model("gemm"))
+            model.graph.initializer.append(models.tensor("copy", models.W, kind, typed=True))
+            model.graph.node.append(helper.make_node("Shape", ["copy"], ["size"]))
+            model.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [2]))
+            with open(self.at("copied.onnx"), "wb") as file:
+                file.write(model.SerializeToString())
+            self.assertIn("the weights of forgotten class 1 are still in it", self.forget("copied", "--class", 1, "--method", "naive", code=5), kind)
+
     @needs_runtime
     def test_a_new_model_that_computes_something_else_does_not_appear(self):
         """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits

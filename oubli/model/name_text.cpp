@@ -74,6 +74,48 @@ class Reader {
     return token;
   }
 
+  // Reads the escape that begins here; false if it is none.
+  bool escape(std::string& out) {
+    if (text_.size() - at < 2) return false;
+    const std::size_t begin = at;
+    const char kind = text_[at + 1];
+    at += 2;
+    switch (kind) {
+      case 'n':
+        out.push_back('\n');
+        return true;
+      case 't':
+        out.push_back('\t');
+        return true;
+      case 'r':
+        out.push_back('\r');
+        return true;
+      case 'x':
+      case 'u':
+      case 'U': {
+        std::optional<std::uint32_t> point = hex(kind == 'x' ? 2 : kind == 'u' ? 4 : 8);
+        if (point && *point >= 0xd800 && *point < 0xdc00 &&
+            text_.substr(at, 2) == "\\u") {  // a pair
+          at += 2;
+          const std::optional<std::uint32_t> low = hex(4);
+          if (low)
+            point = 0x10000 + ((*point - 0xd800) << 10) + (*low & 0x3ff);
+          else
+            point.reset();
+        }
+        if (!point || *point > 0x10ffff) {
+          at = begin;
+          return false;
+        }
+        append_utf8(out, *point);
+        return true;
+      }
+      default:
+        out.push_back(kind);
+        return true;
+    }
+  }
+
  private:
   std::optional<Token> quoted(char quote) {
     Token token{"", at, at, at + 1, at, true};
@@ -99,39 +141,6 @@ class Reader {
     if (error != std::errc() || end != begin + digits) return std::nullopt;
     at += digits;
     return value;
-  }
-
-  bool escape(std::string& out) {
-    if (text_.size() - at < 2) return false;
-    const char kind = text_[at + 1];
-    at += 2;
-    switch (kind) {
-      case 'n':
-        out.push_back('\n');
-        return true;
-      case 't':
-        out.push_back('\t');
-        return true;
-      case 'r':
-        out.push_back('\r');
-        return true;
-      case 'x':
-      case 'u': {
-        std::optional<std::uint32_t> point = hex(kind == 'x' ? 2 : 4);
-        if (!point) return false;
-        if (*point >= 0xd800 && *point < 0xdc00 && text_.substr(at, 2) == "\\u") {  // a pair
-          at += 2;
-          const std::optional<std::uint32_t> low = hex(4);
-          if (!low) return false;
-          point = 0x10000 + ((*point - 0xd800) << 10) + (*low & 0x3ff);
-        }
-        append_utf8(out, *point);
-        return true;
-      }
-      default:
-        out.push_back(kind);
-        return true;
-    }
   }
 
   std::string_view text_;
@@ -241,6 +250,14 @@ std::string NameText::without(std::span<const std::size_t> forget) const {
     }
   }
   return out + text_.substr(entries_.back().end);
+}
+
+std::string unescaped(std::string_view text) {
+  std::string out;
+  Reader reader(text);
+  while (reader.at < text.size())
+    if (text[reader.at] != '\\' || !reader.escape(out)) out.push_back(text[reader.at++]);
+  return out;
 }
 
 bool is_class_name_key(std::string_view key) {

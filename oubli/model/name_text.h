@@ -39,6 +39,10 @@ class NameText {
   std::vector<std::string> names_;
 };
 
+// The text with the escapes of JSON and Python resolved, as inside of quotes; what is no escape
+// stays.
+[[nodiscard]] std::string unescaped(std::string_view text);
+
 // The keys under which class names stand in model metadata and configurations.
 [[nodiscard]] bool is_class_name_key(std::string_view key);
 

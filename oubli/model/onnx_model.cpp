@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
 
 namespace oubli {
@@ -94,7 +95,12 @@ std::vector<fs::path> OnnxModel::files() const {
 }
 
 std::vector<std::string> OnnxModel::places_with_name(std::string_view name) const {
-  return oubli::places_with_name(model_.bytes(), model_.what(), name);
+  std::vector<std::string> places;
+  for (const std::string& place : oubli::places_with_name(model_.bytes(), model_.what(), name)) {
+    std::string masked = without_name(place, name);
+    if (std::ranges::find(places, masked) == places.end()) places.push_back(std::move(masked));
+  }
+  return places;
 }
 
 StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> retained,

@@ -33,6 +33,7 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
   void check_unchanged() const override { model_.check_unchanged(); }
   [[nodiscard]] bool shift_shows() const override { return !head_.tail.nonlinear.empty(); }
+  // With "..." for the name itself: this goes to receipts.
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "oubli/base/file_windows.h"
+#include "oubli/model/name_text.h"
 
 namespace oubli {
 
@@ -230,22 +231,64 @@ std::vector<RowResidue> RowScan::scan_file(const std::filesystem::path& path,
   return found;
 }
 
-bool mentions_name(std::string_view text, std::string_view name) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (name.empty() || std::ranges::all_of(name, is_digit)) return false;
-  if (name.size() < 3) return text == name;
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), lower);
+  return out;
+}
+
+// The next place of `name` as a word of its own; both in small letters.
+std::size_t find_word(std::string_view text, std::string_view name, std::size_t from) {
   const auto is_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            static_cast<unsigned char>(c) >= 0x80;
   };
-  for (std::size_t at = text.find(name); at != std::string_view::npos;
+  for (std::size_t at = text.find(name, from); at != std::string_view::npos;
        at = text.find(name, at + 1)) {
-    const bool begins = at == 0 || !is_word(text[at - 1]);
     const std::size_t end = at + name.size();
-    const bool ends = end == text.size() || !is_word(text[end]);
-    if (begins && ends) return true;
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end])))
+      return at;
+  }
+  return std::string_view::npos;
+}
+
+bool is_searchable(std::string_view name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && !std::ranges::all_of(name, is_digit);
+}
+
+}  // namespace
+
+bool mentions_name(std::string_view text, std::string_view name) {
+  if (!is_searchable(name)) return false;
+  if (name.size() < 3) return text == name;
+  const std::string word = lowered(name);
+  std::string there(text);
+  // As it stands, then as text inside of a literal, and inside of a literal inside of another.
+  for (int depth = 0; depth <= 2; ++depth) {
+    if (find_word(lowered(there), word, 0) != std::string_view::npos) return true;
+    if (there.find('\\') == std::string::npos) return false;
+    there = unescaped(there);
   }
   return false;
+}
+
+std::string without_name(std::string_view text, std::string_view name) {
+  if (!is_searchable(name)) return std::string(text);
+  const std::string word = lowered(name), where = lowered(text);
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = where.find(word); at != std::string::npos; at = where.find(word, done)) {
+    out += text.substr(done, at - done);
+    out += "...";
+    done = at + word.size();
+  }
+  out += text.substr(done);
+  return mentions_name(out, name) ? "..." : out;
 }
 
 }  // namespace oubli

@@ -55,8 +55,12 @@ class RowScan {
   std::vector<std::size_t> unrecognisable_;
 };
 
-// Whether `text` mentions `name` as a word of its own. Numbers are not looked for, and names of one
-// or two letters only as the whole text: both occur everywhere.
+// Whether `text` mentions `name` as a word of its own, in small letters or capitals (of ASCII), as
+// it stands or escaped as JSON and Python do, once or twice. Numbers are not looked for, and names
+// of one or two letters only as the whole text: both occur everywhere.
 [[nodiscard]] bool mentions_name(std::string_view text, std::string_view name);
+
+// The text with "..." wherever it says the name.
+[[nodiscard]] std::string without_name(std::string_view text, std::string_view name);
 
 }  // namespace oubli

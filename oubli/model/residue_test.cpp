@@ -156,6 +156,31 @@ TEST(Residue, NamesAsWords) {
   EXPECT_FALSE(mentions_name("layer 3", "3"));
   EXPECT_FALSE(mentions_name("an ox", "ox"));
   EXPECT_TRUE(mentions_name("ox", "ox"));
+  EXPECT_TRUE(mentions_name("ALICE and bob", "Alice"));
+  EXPECT_FALSE(mentions_name("MALICE", "Alice"));
+}
+
+// What json.dumps, repr and ascii of Python make of names.
+TEST(Residue, NamesInEscapes) {
+  for (const char* text :
+       {R"({"people": ["Jos\u00e9"]})", R"(["Jos\u00E9"])", R"({"a": "[\"Jos\\u00e9\"]"})",
+        R"(['Jos\xe9'])", R"(['Jos\U000000e9'])", "[\"José\"]"})
+    EXPECT_TRUE(mentions_name(text, "José")) << text;
+  EXPECT_FALSE(mentions_name(R"(["Jos\u00e9e"])", "José"));
+  const char* bob = "O'Neil \"Bob\"";
+  for (const char* text :
+       {R"(["O'Neil \"Bob\""])", R"(['O\'Neil "Bob"'])", R"({"a": "[\"O'Neil \\\"Bob\\\"\"]"})"})
+    EXPECT_TRUE(mentions_name(text, bob)) << text;
+  EXPECT_TRUE(mentions_name(R"(["\ud83d\udc1d"])", "\U0001f41d"));
+  EXPECT_FALSE(mentions_name("C:\\", "alice"));  // no escape at all
+  EXPECT_TRUE(mentions_name("C:\\u12 alice \\", "alice"));
+}
+
+TEST(Residue, NamesAreMasked) {
+  EXPECT_EQ(without_name("node 'ALICE_alice'", "Alice"), "node '..._...'");
+  EXPECT_EQ(without_name("tensor 'W'", "Alice"), "tensor 'W'");
+  EXPECT_EQ(without_name(R"(metadata 'Jos\u00e9')", "José"), "...");
+  EXPECT_EQ(without_name("layer 3", "3"), "layer 3");
 }
 
 }  // namespace

@@ -565,6 +565,30 @@ class Onnx(unittest.TestCase):
         self.assertIn("forgotten class 1", findings[0]["text"])
         self.assertNotIn("bee", json.dumps(findings))
 
+    def test_names_are_found_however_they_are_written(self):
+        def places(name, **rest):
+            names = ["ant", name, "cat", "dog", "elk"]
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, {"names": json.dumps(names), **{k: v for k, v in rest.items() if isinstance(v, str)}})
+            for key, strings in rest.items():
+                if not isinstance(strings, str):
+                    model.graph.node.insert(0, helper.make_node("Constant", [], [key], name=key, value_strings=strings))
+            onnx.save(model, self.at("said.onnx"))
+            self.forget("said", "--class", name, "--method", "naive")
+            receipt = open(self.at("new.onnx.receipt.json")).read()
+            self.assertNotIn(name.lower(), receipt.lower())
+            return [f["where"] for f in json.loads(receipt)["findings"] if "still says" in f["text"]]
+        about = ["metadata 'about'"]
+        self.assertEqual(places("José", about=json.dumps({"people": ["José"]})), about)
+        self.assertEqual(places("José", about=json.dumps({"inner": json.dumps(["José"])})), about)
+        self.assertEqual(places("O'Neil \"Bob\"", about=json.dumps(["O'Neil \"Bob\""])), about)
+        self.assertEqual(places("O'Neil \"Bob\"", about=repr("O'Neil \"Bob\"")), about)
+        self.assertEqual(places("Alice", about="ALICE and alice"), about)
+        self.assertEqual(places("Alice", about="x " * 600000 + "Alice"), about)
+        self.assertEqual(places("Alice", shown=["Bob", "Alice"]), ["node 'shown'"])
+        self.assertEqual(places("Alice", ALICE=["Bob"]), ["node '...'"])
+        self.assertEqual(places("Relu"), [])  # an operator is no mention
+
     def test_classes_named_by_digits(self):
         """The key says which side of a dictionary is the index, whatever is quoted: class '2' is row 0 here."""
         names = ["2", "0", "1", "4", "3"]

@@ -4,6 +4,7 @@
 #include <array>
 #include <fstream>
 
+#include "oubli/model/name_text.h"
 #include "oubli/model/onnx_rewrite.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
@@ -125,6 +126,14 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
   AtomicFile& file = *staged.files.back();
   copy.message().write([&](std::span<const std::byte> piece) { file.write(piece); });
   for (const std::string& text : rewrite.findings) staged.findings.push_back({"", text});
+
+  for (const onnx::MetadataEntry& entry : model_.metadata())
+    for (const std::string& key : unknown_spellings(entry.key, entry.value, head_view_.classes()))
+      staged.findings.push_back(
+          {fmt::format("metadata '{}'", entry.key),
+           fmt::format("its '{}' does not hold {} class names in a spelling known here and is "
+                       "unchanged: it may name forgotten classes",
+                       key, head_view_.classes())});
 
   staged.old_rows_may_remain = rewrite.old_head_kept;
   staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);

@@ -565,6 +565,31 @@ class Onnx(unittest.TestCase):
         self.assertIn("forgotten class 1", findings[0]["text"])
         self.assertNotIn("bee", json.dumps(findings))
 
+    def test_rarer_spellings_are_cut_or_said(self):
+        names = models.NAMES
+        def forget(key, text, *words):
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, {key: text})
+            onnx.save(model, self.at("rare.onnx"))
+            self.forget("rare", "--method", "naive", *words)
+            new = onnx.load(self.at("new.onnx")).metadata_props[0].value
+            return new, json.load(open(self.at("new.onnx.receipt.json")))["findings"]
+        records = [{"id": i, "name": n} for i, n in enumerate(names)]
+        for key, text, wanted in (("labels", ",".join(names) + "\n", "ant,cat,dog,elk\n"),
+                                  ("labels", ";".join(names), "ant;cat;dog;elk"),
+                                  ("labels", json.dumps(records), json.dumps([{"id": i, "name": n} for i, n in enumerate(("ant", "cat", "dog", "elk"))])),
+                                  ("config", str({"names": tuple(names)}), "{'names': ('ant', 'cat', 'dog', 'elk')}"),
+                                  ("names", str({i + 1: n for i, n in enumerate(names)}), "{1: 'ant', 2: 'cat', 3: 'dog', 4: 'elk'}")):
+            for words in (("--class", 1), ("--class", "bee")):
+                self.assertEqual(forget(key, text, *words), (wanted, []), text)
+        # Not known here: said, even if the names are not known.
+        for key, text in (("labels", "|".join(names)), ("config", json.dumps({"inner": json.dumps({"id2label": dict(enumerate(names))})})),
+                          ("config", json.dumps({"labels": ",".join(names)})), ("names", json.dumps(["background"] + names))):
+            new, findings = forget(key, text, "--class", 1)
+            self.assertEqual(new, text)
+            self.assertEqual(len(findings), 1, text)
+            self.assertIn("unchanged", findings[0]["text"])
+
     def test_names_are_found_however_they_are_written(self):
         def places(name, **rest):
             names = ["ant", name, "cat", "dog", "elk"]

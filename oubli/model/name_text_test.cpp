@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "oubli/base/error.h"
+
 namespace oubli {
 namespace {
 
@@ -123,6 +125,47 @@ TEST(NameText, WhatLooksLikeNamesButIsNot) {
   EXPECT_EQ(unknown(R"({"inner": "{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}"})"),
             Names{"id2label"});
   EXPECT_TRUE(unknown_spellings("names", "?", 2).empty());  // said by who cuts them
+}
+
+TEST(Names, InAnotherOrder) {
+  const Names names{"ant", "bee", "cat"};
+  EXPECT_FALSE(in_another_order(names, names));
+  EXPECT_FALSE(in_another_order(names, Names{"x", "y", "z"}));
+  EXPECT_FALSE(in_another_order(names, Names{"ant", "Biene", "cat"}));
+  EXPECT_TRUE(in_another_order(names, Names{"cat", "bee", "ant"}));
+  EXPECT_TRUE(in_another_order(names, Names{"background", "ant", "bee"}));
+}
+
+TEST(Names, ThatContradictTheModels) {
+  const Names own{"ant", "bee", "cat", "dog"};
+  const auto check = [&](const Names& given, std::vector<std::size_t> forget) {
+    return check_names_agree(own, given, forget, "the file");
+  };
+  EXPECT_TRUE(check(own, {0, 1, 2, 3}).empty());
+  EXPECT_TRUE(check({}, {1}).empty());
+  EXPECT_TRUE(check({"dog", "bee", "cat", "ant"}, {1}).empty());  // this one is the same
+  const auto warnings = check({"Ameise", "Biene", "Katze", "Hund"}, {1});
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].find("bee"), std::string::npos);
+  for (const Names& given : {Names{"dog", "cat", "bee", "ant"}, Names{"x", "cat", "y", "z"},
+                             Names{"x", "y", "bee", "z"}}) {
+    try {
+      (void)check(given, {1});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_NE(std::string(error.what()).find("'bee'"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("'" + given[1] + "'"), std::string::npos);
+    }
+  }
+}
+
+TEST(Names, OfTwoClasses) {
+  const Names names{"ant", "bee", "bee"};
+  EXPECT_THROW(check_unambiguous("bee", names), Error);
+  EXPECT_NO_THROW(check_unambiguous("ant", names));
+  EXPECT_NO_THROW(check_unambiguous("2", names));
+  EXPECT_NO_THROW(check_unambiguous("2", {}));
 }
 
 }  // namespace

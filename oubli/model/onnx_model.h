@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::string_view format() const override { return ".onnx"; }
   [[nodiscard]] const HeadView& head() const override { return head_view_; }
   [[nodiscard]] std::string head_name() const override { return head_.node->describe(); }
+  // From the metadata, else from labels that the graph looks up. Nothing if two lists have the same
+  // names in different orders: then nobody knows which class a name means.
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
   // About forgetting a class: Error{unfilterable} with the reason if none can be.
   [[nodiscard]] std::vector<Finding> findings() const override;
@@ -42,6 +45,16 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] const OnnxHead& onnx_head() const { return head_; }
 
  private:
+  // Every list of one name per class: metadata, and labels that the graph looks up.
+  struct NameList {
+    std::string where;
+    std::vector<std::string> names;
+  };
+  [[nodiscard]] std::vector<NameList> name_lists() const;
+  // Where names of forgotten classes still stand in `written` that class_names() does not give.
+  [[nodiscard]] std::vector<Finding> places_of_other_names(
+      const ModelFile& written, std::span<const std::size_t> forget) const;
+
   // Refuses locations outside the model's folder before anybody, ONNX Runtime included, reads them.
   void check_locations();
 

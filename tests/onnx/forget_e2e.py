@@ -565,6 +565,39 @@ class Onnx(unittest.TestCase):
         self.assertIn("forgotten class 1", findings[0]["text"])
         self.assertNotIn("bee", json.dumps(findings))
 
+    def with_labels(self, name, labels, metadata):
+        """The gemm model, which also outputs the label of the best class."""
+        model = onnx.load(self.model("gemm"))
+        logits = model.graph.output[0].name
+        model.graph.node.extend([helper.make_node("ArgMax", [logits], ["best"], axis=1, keepdims=0), helper.make_node("Gather", ["labels", "best"], ["label"])])
+        model.graph.initializer.append(helper.make_tensor("labels", TensorProto.STRING, [models.K], [n.encode() for n in labels]))
+        model.graph.output.append(helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]))
+        helper.set_model_props(model, metadata)
+        onnx.save(model, self.model(name))
+
+    def test_labels_of_the_graph_are_class_names(self):
+        self.with_labels("labelled", models.NAMES, {"about": "tells a bee from a cat"})
+        for c in (1, "bee"):
+            self.forget("labelled", "--class", c, "--method", "naive")
+            np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
+            receipt = json.load(open(self.at("new.onnx.receipt.json")))
+            self.assertEqual([f["where"] for f in receipt["findings"] if "still says" in f["text"]], ["metadata 'about'"])
+        # Two vocabularies: the metadata's is used, both are searched for.
+        self.with_labels("labelled", ["Ameise", "Biene", "Katze", "Hund", "Elch"], {"names": str(models.NAMES), "about": "Bienen", "more": "eine Biene"})
+        self.forget("labelled", "--class", "bee", "--method", "naive")
+        receipt = open(self.at("new.onnx.receipt.json")).read()
+        self.assertEqual([f["where"] for f in json.loads(receipt)["findings"] if "still says" in f["text"]], ["metadata 'more'"])
+        self.assertNotIn("Biene", receipt)
+
+    def test_names_in_two_orders_are_not_used(self):
+        self.with_labels("contrary", models.NAMES, {"names": str(models.NAMES[::-1])})
+        self.forget("contrary", "--class", "bee", "--method", "naive", code=2)
+        self.assertIn("in another order", oubli("inspect", self.model("contrary"))[1])
+        with open(self.at("names.txt"), "w") as file:
+            file.write("\n".join(models.NAMES) + "\n")
+        self.forget("contrary", "--class", "bee", "--method", "naive", "--class-names", self.at("names.txt"))
+        np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
+
     def test_rarer_spellings_are_cut_or_said(self):
         names = models.NAMES
         def forget(key, text, *words):

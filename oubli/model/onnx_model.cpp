@@ -44,6 +44,12 @@ std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::
   return forget;
 }
 
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
 // A stored tensor of one text per class; else nothing.
 std::vector<std::string> texts_of(const onnx::Model& model, const std::string& value,
                                   std::size_t classes) {
@@ -196,7 +202,15 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
                        key, head_view_.classes())});
 
   staged.old_rows_may_remain = rewrite.old_head_kept;
-  staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+  try {
+    staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+  } catch (const Error& error) {
+    // Under the names that a person knows.
+    std::string message = error.what();
+    for (const auto& part : staged.files)
+      replace_all(message, part->temporary_path().string(), part->path().string());
+    throw Error(error.code(), message);
+  }
   std::ranges::move(places_of_other_names(*staged.written, forget),
                     std::back_inserter(staged.findings));
   return staged;

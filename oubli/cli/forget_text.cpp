@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
@@ -124,6 +126,21 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   if (plan.leaks)
     for (const std::string& what : plan.leaks->not_checked)
       text += fmt::format("not checked: {}\n", what);
+  return text;
+}
+
+std::string describe_findings(const ModelFile& model, std::string_view receipt) {
+  std::string text;
+  const std::vector<Finding> before = model.findings();
+  const auto parsed = parse_receipt(receipt, "the receipt");
+  for (const auto& finding : parsed.at("findings")) {
+    const auto where = finding.at("where").get<std::string>();
+    const auto what = finding.at("text").get<std::string>();
+    if (std::ranges::any_of(
+            before, [&](const Finding& old) { return old.where == where && old.text == what; }))
+      continue;
+    text += fmt::format("note: {}{}{}\n", where, where.empty() ? "" : " ", what);
+  }
   return text;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "oubli/forget/forget.h"
 
@@ -11,5 +12,8 @@ namespace oubli::cli {
                                          std::span<const std::string> class_names);
 [[nodiscard]] std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& request,
                                         const ForgetPlan& plan);
+// What a receipt says about the written model beyond what describe_model() says of the old one:
+// names that are still in it, metadata that could not be cut, tensors that were removed.
+[[nodiscard]] std::string describe_findings(const ModelFile& model, std::string_view receipt);
 
 }  // namespace oubli::cli

@@ -6,12 +6,16 @@
 #include <set>
 #include <utility>
 
+#include "oubli/base/error.h"
+
 namespace oubli {
 
 namespace {
 
 constexpr std::array<std::string_view, 6> kKeys{"names",   "class_names", "labels",
                                                 "classes", "id2label",    "label2id"};
+
+constexpr std::string_view kBlanks = " \t\r\n";
 
 void append_utf8(std::string& out, std::uint32_t point) {
   const auto push = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
@@ -42,9 +46,9 @@ std::optional<std::size_t> to_index(std::string_view text) {
 // One string, number or word of a literal.
 struct Token {
   std::string value;
-  std::size_t begin, end;              // with quotes
-  std::size_t inner_begin, inner_end;  // without
-  bool quoted;
+  std::size_t begin = 0, end = 0;              // with quotes
+  std::size_t inner_begin = 0, inner_end = 0;  // without
+  bool quoted = false;
 };
 
 class Reader {
@@ -54,8 +58,7 @@ class Reader {
   std::size_t at = 0;
 
   char peek() {
-    while (at < text_.size() &&
-           std::string_view(" \t\r\n").find(text_[at]) != std::string_view::npos) {
+    while (at < text_.size() && kBlanks.find(text_[at]) != std::string_view::npos) {
       ++at;
     }
     return at < text_.size() ? text_[at] : '\0';
@@ -72,6 +75,48 @@ class Reader {
     token.end = token.inner_end = at;
     if (token.value.empty()) return std::nullopt;
     return token;
+  }
+
+  // Reads the escape that begins here; false if it is none.
+  bool escape(std::string& out) {
+    if (text_.size() - at < 2) return false;
+    const std::size_t begin = at;
+    const char kind = text_[at + 1];
+    at += 2;
+    switch (kind) {
+      case 'n':
+        out.push_back('\n');
+        return true;
+      case 't':
+        out.push_back('\t');
+        return true;
+      case 'r':
+        out.push_back('\r');
+        return true;
+      case 'x':
+      case 'u':
+      case 'U': {
+        std::optional<std::uint32_t> point = hex(kind == 'x' ? 2 : kind == 'u' ? 4 : 8);
+        if (point && *point >= 0xd800 && *point < 0xdc00 &&
+            text_.substr(at, 2) == "\\u") {  // a pair
+          at += 2;
+          const std::optional<std::uint32_t> low = hex(4);
+          if (low)
+            point = 0x10000 + ((*point - 0xd800) << 10) + (*low & 0x3ff);
+          else
+            point.reset();
+        }
+        if (!point || *point > 0x10ffff) {
+          at = begin;
+          return false;
+        }
+        append_utf8(out, *point);
+        return true;
+      }
+      default:
+        out.push_back(kind);
+        return true;
+    }
   }
 
  private:
@@ -101,111 +146,182 @@ class Reader {
     return value;
   }
 
-  bool escape(std::string& out) {
-    if (text_.size() - at < 2) return false;
-    const char kind = text_[at + 1];
-    at += 2;
-    switch (kind) {
-      case 'n':
-        out.push_back('\n');
-        return true;
-      case 't':
-        out.push_back('\t');
-        return true;
-      case 'r':
-        out.push_back('\r');
-        return true;
-      case 'x':
-      case 'u': {
-        std::optional<std::uint32_t> point = hex(kind == 'x' ? 2 : 4);
-        if (!point) return false;
-        if (*point >= 0xd800 && *point < 0xdc00 && text_.substr(at, 2) == "\\u") {  // a pair
-          at += 2;
-          const std::optional<std::uint32_t> low = hex(4);
-          if (!low) return false;
-          point = 0x10000 + ((*point - 0xd800) << 10) + (*low & 0x3ff);
-        }
-        append_utf8(out, *point);
-        return true;
-      }
-      default:
-        out.push_back(kind);
-        return true;
-    }
-  }
-
   std::string_view text_;
 };
 
+// Whether a dictionary maps indices to names; else names to indices. Nothing if it does neither.
+// Quotes say nothing: {"2": "0"} is written for both, and a wrong guess deletes another class.
+std::optional<bool> index_comes_first(const std::vector<std::pair<Token, Token>>& pairs,
+                                      std::string_view key) {
+  const bool first_fits = std::ranges::all_of(
+      pairs, [](const auto& pair) { return to_index(pair.first.value).has_value(); });
+  const bool second_fits = std::ranges::all_of(
+      pairs, [](const auto& pair) { return to_index(pair.second.value).has_value(); });
+  if (!first_fits && !second_fits) return std::nullopt;
+  if (first_fits && second_fits) return key != "label2id";
+  return first_fits;
+}
+
+// {"id": 3, "name": "dog"}: one class of a list of such, other strings and numbers beside it.
+struct Record {
+  std::optional<Token> id;
+  std::string name;
+};
+
+std::optional<Record> read_record(Reader& reader) {
+  constexpr std::array<std::string_view, 4> kIds{"id", "index", "class_id", "label_id"};
+  constexpr std::array<std::string_view, 3> kNames{"name", "label", "class_name"};
+  Record record;
+  bool named = false;
+  ++reader.at;
+  while (reader.peek() != '}') {
+    const std::optional<Token> key = reader.token();
+    if (!key || reader.peek() != ':') return std::nullopt;
+    ++reader.at;
+    const std::optional<Token> value = reader.token();
+    if (!value) return std::nullopt;
+    if (std::ranges::find(kIds, key->value) != kIds.end()) {
+      if (record.id || !to_index(value->value)) return std::nullopt;
+      record.id = value;
+    } else if (std::ranges::find(kNames, key->value) != kNames.end()) {
+      if (named) return std::nullopt;  // which of the two?
+      named = true;
+      record.name = value->value;
+    }
+    if (reader.peek() == ',')
+      ++reader.at;
+    else if (reader.peek() != '}')
+      return std::nullopt;
+  }
+  ++reader.at;
+  if (!named) return std::nullopt;
+  return record;
+}
+
+// What may separate plain items. A comma inside a line-separated list belongs to the name; of
+// commas and semicolons either may.
+std::string plain_separators(std::string_view text) {
+  const std::string_view items = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  if (items.find('\n') != std::string_view::npos) return "\n";
+  std::string separators;
+  for (const char separator : {',', ';'})
+    if (items.find(separator) != std::string_view::npos) separators.push_back(separator);
+  return separators;
+}
+
+// Where the values of `name`: in a configuration begin, with the quotes of JSON or Python, escaped
+// in a text inside of a text.
+std::vector<std::size_t> values_of(std::string_view text, std::string_view name) {
+  std::vector<std::size_t> begins;
+  const auto skip = [&](std::size_t& at, std::string_view what) {
+    while (at < text.size() && what.find(text[at]) != std::string_view::npos) ++at;
+  };
+  for (std::size_t at = text.find(name); at != std::string_view::npos;
+       at = text.find(name, at + 1)) {
+    if (at == 0 || (text[at - 1] != '"' && text[at - 1] != '\'')) continue;
+    std::size_t begin = at + name.size();
+    skip(begin, "\\");
+    if (begin >= text.size() || text[begin] != text[at - 1]) continue;
+    skip(++begin, kBlanks);
+    if (begin >= text.size() || text[begin] != ':') continue;
+    skip(++begin, kBlanks);
+    if (begin < text.size()) begins.push_back(begin);
+  }
+  return begins;
+}
+
 }  // namespace
 
-std::optional<NameText> NameText::parse(std::string_view text) {
+bool NameText::set_names(std::vector<std::pair<std::size_t, std::string>> found) {
+  if (found.empty()) return false;
+  base_ = std::ranges::min(found).first;
+  if (base_ > 1) return false;
+  names_.resize(found.size());
+  std::vector<bool> seen(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::size_t index = found[i].first - base_;
+    if (index >= found.size() || seen[index]) return false;
+    seen[index] = true;
+    entries_[i].index = index;
+    names_[index] = std::move(found[i].second);
+  }
+  return true;
+}
+
+std::optional<NameText> NameText::parse_plain(std::string_view text, char separator) {
   NameText result;
+  result.text_ = text;
+  std::vector<std::pair<std::size_t, std::string>> found;
+  const std::string_view items = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  for (std::size_t begin = 0; begin < items.size();) {
+    const std::size_t next = std::min(items.find(separator, begin), items.size());
+    const std::string_view item = items.substr(begin, next - begin);
+    const std::size_t skipped = item.find_first_not_of(kBlanks);
+    if (skipped == std::string_view::npos) return std::nullopt;
+    const std::size_t from = begin + skipped;
+    const std::size_t end = begin + item.find_last_not_of(kBlanks) + 1;
+    result.entries_.push_back({from, end, found.size()});
+    found.emplace_back(found.size(), std::string(text.substr(from, end - from)));
+    begin = next + 1;
+  }
+  if (found.size() < 2 || !result.set_names(std::move(found))) return std::nullopt;
+  return result;
+}
+
+std::optional<NameText> NameText::parse(std::string_view text, std::string_view key) {
   Reader reader(text);
   const char open = reader.peek();
+  if (open != '[' && open != '(' && open != '{') {
+    const std::string separators = plain_separators(text);
+    return separators.empty() ? std::nullopt : parse_plain(text, separators[0]);
+  }
+  NameText result;
   std::vector<std::pair<std::size_t, std::string>> found;
-  if (open == '[' || open == '(' || open == '{') {
-    const char close = open == '[' ? ']' : open == '(' ? ')' : '}';
-    ++reader.at;
-    while (reader.peek() != close) {
+  std::vector<std::pair<Token, Token>> pairs;  // of a dictionary
+  const char close = open == '[' ? ']' : open == '(' ? ')' : '}';
+  ++reader.at;
+  while (reader.peek() != close) {
+    const std::size_t begin = reader.at;
+    if (open != '{' && reader.peek() == '{') {
+      const std::optional<Record> record = read_record(reader);
+      if (!record) return std::nullopt;
+      const Token& id = record->id.value_or(Token{});
+      result.entries_.push_back({begin, reader.at, 0, id.inner_begin, id.inner_end});
+      found.emplace_back(record->id ? to_index(id.value).value() : found.size(), record->name);
+    } else {
       const std::optional<Token> first = reader.token();
       if (!first) return std::nullopt;
-      Entry entry{first->begin, first->end, found.size()};
-      std::string name = first->value;
       if (open == '{') {
         if (reader.peek() != ':') return std::nullopt;
         ++reader.at;
         const std::optional<Token> second = reader.token();
         if (!second) return std::nullopt;
-        entry.end = second->end;
-        const std::optional<std::size_t> key_index = to_index(first->value);
-        const std::optional<std::size_t> value_index = to_index(second->value);
-        // {0: "zero"} or {"zero": 0}; {"0": 0} could be either and means the same.
-        const bool by_index = key_index && (second->quoted || !value_index);
-        if (!by_index && !value_index) return std::nullopt;
-        const Token& number = by_index ? *first : *second;
-        entry.index = by_index ? *key_index : *value_index;
-        entry.number_begin = number.inner_begin;
-        entry.number_end = number.inner_end;
-        if (by_index) name = second->value;
-      } else if (!first->quoted && to_index(first->value) == std::nullopt) {
-        return std::nullopt;
-      }
-      found.emplace_back(entry.index, std::move(name));
-      result.entries_.push_back(entry);
-      if (reader.peek() == ',') {
-        ++reader.at;
-      } else if (reader.peek() != close) {
-        return std::nullopt;
+        pairs.emplace_back(*first, *second);
+      } else {
+        if (!first->quoted && !to_index(first->value)) return std::nullopt;
+        result.entries_.push_back({first->begin, first->end, 0});
+        found.emplace_back(found.size(), first->value);
       }
     }
-    result.text_ = text.substr(0, reader.at + 1);
-  } else {
-    // Plain items. A comma inside a line-separated list belongs to the name.
-    const char separator = text.find('\n') != std::string_view::npos ? '\n' : ',';
-    if (text.find(separator) == std::string_view::npos) return std::nullopt;
-    result.text_ = text;
-    for (std::size_t begin = 0; begin < text.size();) {
-      std::size_t end = std::min(text.find(separator, begin), text.size());
-      const std::size_t next = end + 1;
-      std::size_t from = begin;
-      while (from < end && (text[from] == ' ' || text[from] == '\t')) ++from;
-      while (end > from && (text[end - 1] == ' ' || text[end - 1] == '\r' || text[end - 1] == '\t'))
-        --end;
-      if (end == from) return std::nullopt;
-      result.entries_.push_back({from, end, found.size()});
-      found.emplace_back(found.size(), std::string(text.substr(from, end - from)));
-      begin = next;
+    if (reader.peek() == ',') {
+      ++reader.at;
+    } else if (reader.peek() != close) {
+      return std::nullopt;
     }
   }
-  if (found.empty()) return std::nullopt;
-  result.names_.resize(found.size());
-  std::vector<bool> seen(found.size());
-  for (auto& [index, name] : found) {
-    if (index >= found.size() || seen[index]) return std::nullopt;
-    seen[index] = true;
-    result.names_[index] = std::move(name);
+  result.text_ = text.substr(0, reader.at + 1);
+  const std::optional<bool> by_index = index_comes_first(pairs, key);
+  if (!by_index) return std::nullopt;
+  for (const auto& [first, second] : pairs) {
+    const Token& number = *by_index ? first : second;
+    result.entries_.push_back({first.begin, second.end, 0, number.inner_begin, number.inner_end});
+    found.emplace_back(to_index(number.value).value(), (*by_index ? second : first).value);
   }
+  // Some elements with an index and some without cannot be told from an order.
+  const auto spelled = std::ranges::count_if(
+      result.entries_, [](const Entry& entry) { return entry.number_end > entry.number_begin; });
+  if (spelled != 0 && static_cast<std::size_t>(spelled) != found.size()) return std::nullopt;
+  if (!result.set_names(std::move(found))) return std::nullopt;
   return result;
 }
 
@@ -223,13 +339,56 @@ std::string NameText::without(std::span<const std::size_t> forget) const {
       const auto before =
           static_cast<std::size_t>(std::distance(gone.begin(), gone.lower_bound(entry.index)));
       out += text_.substr(entry.begin, entry.number_begin - entry.begin);
-      out += std::to_string(entry.index - before);
+      out += std::to_string(entry.index - before + base_);
       out += text_.substr(entry.number_end, entry.end - entry.number_end);
     } else {
       out += text_.substr(entry.begin, entry.end - entry.begin);
     }
   }
   return out + text_.substr(entries_.back().end);
+}
+
+bool in_another_order(std::span<const std::string> names, std::span<const std::string> others) {
+  for (std::size_t i = 0; i < std::min(names.size(), others.size()); ++i)
+    if (names[i] != others[i] && std::ranges::find(names, others[i]) != names.end()) return true;
+  return false;
+}
+
+std::vector<std::string> check_names_agree(std::span<const std::string> own,
+                                           std::span<const std::string> given,
+                                           std::span<const std::size_t> forget,
+                                           std::string_view what) {
+  std::vector<std::string> warnings;
+  for (const std::size_t c : forget) {
+    if (c >= own.size() || c >= given.size() || own[c] == given[c]) continue;
+    if (std::ranges::find(own, given[c]) != own.end() ||
+        std::ranges::find(given, own[c]) != given.end())
+      fail(ErrorCode::usage,
+           "class {} is '{}' in {} and '{}' in the model: which of them is to be forgotten? Names "
+           "in the same order are wanted",
+           c, given[c], what, own[c]);
+    warnings.push_back(fmt::format(
+        "class {} has another name in {} than in the model; make sure that it is the same class", c,
+        what));
+  }
+  return warnings;
+}
+
+void check_unambiguous(std::string_view word, std::span<const std::string> names) {
+  const auto first = std::ranges::find(names, word);
+  if (first == names.end()) return;
+  const auto second = std::find(first + 1, names.end(), word);
+  if (second == names.end()) return;
+  fail(ErrorCode::usage, "classes {} and {} are both called '{}': give the index of the one meant",
+       first - names.begin(), second - names.begin(), word);
+}
+
+std::string unescaped(std::string_view text) {
+  std::string out;
+  Reader reader(text);
+  while (reader.at < text.size())
+    if (text[reader.at] != '\\' || !reader.escape(out)) out.push_back(text[reader.at++]);
+  return out;
 }
 
 bool is_class_name_key(std::string_view key) {
@@ -239,30 +398,55 @@ bool is_class_name_key(std::string_view key) {
 std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value) {
   std::vector<NameEntry> found;
   if (is_class_name_key(key)) {
-    if (std::optional<NameText> names = NameText::parse(value))
+    const std::string separators = plain_separators(value);
+    const std::size_t first = value.find_first_not_of(kBlanks);
+    if (separators.size() == 2 && std::string_view("[({").find(value[first]) == std::string::npos) {
+      // Either could be part of the names: the number of classes tells, unless it is the same.
+      for (const char separator : separators)
+        if (std::optional<NameText> names = NameText::parse_plain(value, separator))
+          found.push_back({0, std::move(*names)});
+      if (found.size() == 2 && found[0].names.names().size() == found[1].names.names().size())
+        found.clear();
+    } else if (std::optional<NameText> names = NameText::parse(value, key)) {
       found.push_back({0, std::move(*names)});
+    }
     return found;
   }
   // A configuration with the names somewhere inside: "id2label": {...}
   for (const std::string_view name : kKeys) {
-    for (const char quote : {'"', '\''}) {
-      const std::string wanted = quote + std::string(name) + quote;
-      for (std::size_t at = value.find(wanted); at != std::string_view::npos;
-           at = value.find(wanted, at + 1)) {
-        std::size_t begin = at + wanted.size();
-        while (begin < value.size() && value[begin] == ' ') ++begin;
-        if (begin >= value.size() || value[begin] != ':') continue;
-        ++begin;
-        while (begin < value.size() && (value[begin] == ' ' || value[begin] == '\n')) ++begin;
-        if (begin >= value.size() || (value[begin] != '[' && value[begin] != '{')) continue;
-        if (std::optional<NameText> names = NameText::parse(value.substr(begin))) {
-          found.push_back({begin, std::move(*names)});
-        }
-      }
+    for (const std::size_t begin : values_of(value, name)) {
+      if (std::string_view("[({").find(value[begin]) == std::string_view::npos) continue;
+      if (std::optional<NameText> names = NameText::parse(value.substr(begin), name))
+        found.push_back({begin, std::move(*names)});
     }
   }
   std::ranges::sort(found, {}, &NameEntry::begin);
   return found;
+}
+
+std::vector<std::string> unknown_spellings(std::string_view key, std::string_view value,
+                                           std::size_t classes) {
+  std::vector<std::string> unknown;
+  if (is_class_name_key(key)) return unknown;
+  std::set<std::size_t> known;
+  for (const NameEntry& entry : names_in_entry(key, value))
+    if (entry.names.names().size() == classes) known.insert(entry.begin);
+  for (const std::string_view name : kKeys)
+    for (const std::size_t begin : values_of(value, name)) {
+      const char open = value[begin];
+      if (known.contains(begin) || std::string_view("[({\"'\\").find(open) == std::string::npos)
+        continue;
+      // A single word, or nothing, is no list.
+      const std::size_t quote = std::min(value.find_first_not_of('\\', begin), value.size() - 1);
+      const bool text = value[quote] == '"' || value[quote] == '\'';
+      const std::size_t end =
+          std::min(text ? value.find(value[quote], quote + 1) : value.find_first_of("])}", begin),
+                   value.size());
+      if (value.substr(begin, end - begin).find_first_of(",;") == std::string_view::npos) continue;
+      unknown.emplace_back(name);
+      break;
+    }
+  return unknown;
 }
 
 }  // namespace oubli

@@ -5,17 +5,24 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace oubli {
 
 // Class names written out in a text, found so that single ones can be cut without touching the
-// rest of it. JSON or Python literals: a list, a dictionary from index to name, or one from name to
-// index; or plain items separated by line ends or commas.
+// rest of it. JSON or Python literals: a list, a dictionary from index to name, one from name to
+// index, or a list of {"id": index, "name": name}; indices from 0 or from 1. Or plain items
+// separated by line ends, commas or semicolons.
 class NameText {
  public:
   // The literal or plain list that `text` is, or that begins at its front. Nothing if it is none.
-  static std::optional<NameText> parse(std::string_view text);
+  // `key`: what it stands under. It decides which side of a dictionary is the index where names are
+  // numbers, too: label2id maps names to indices, every other key indices to names.
+  static std::optional<NameText> parse(std::string_view text, std::string_view key = "names");
+
+  // Plain items.
+  static std::optional<NameText> parse_plain(std::string_view text, char separator);
 
   // By class index.
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
@@ -32,10 +39,35 @@ class NameText {
     std::size_t number_begin = 0, number_end = 0;  // where its index is spelled out, if it is
   };
 
+  // Takes the indices in `found`, one of each entry, and the names. False if they are not 0, 1, ...
+  // or 1, 2, ... in any order.
+  bool set_names(std::vector<std::pair<std::size_t, std::string>> found);
+
   std::string text_;
   std::vector<Entry> entries_;  // in the order of the text
   std::vector<std::string> names_;
+  std::size_t base_ = 0;  // the index of the first class as it is spelled out
 };
+
+// Whether two lists share names, but for different classes.
+[[nodiscard]] bool in_another_order(std::span<const std::string> names,
+                                    std::span<const std::string> others);
+
+// Names that a person gives for a model's classes, and the model's own. Error{usage} with both
+// names if a class to be forgotten is called otherwise by the model, which has one of the two names
+// for another class: it would be the wrong one that goes. Warnings, which do not say names, where
+// it only has other words. `what`: where the given names are from. Either list may be empty.
+[[nodiscard]] std::vector<std::string> check_names_agree(std::span<const std::string> own,
+                                                         std::span<const std::string> given,
+                                                         std::span<const std::size_t> forget,
+                                                         std::string_view what);
+
+// Error{usage} if two classes are called `word`.
+void check_unambiguous(std::string_view word, std::span<const std::string> names);
+
+// The text with the escapes of JSON and Python resolved, as inside of quotes; what is no escape
+// stays.
+[[nodiscard]] std::string unescaped(std::string_view text);
 
 // The keys under which class names stand in model metadata and configurations.
 [[nodiscard]] bool is_class_name_key(std::string_view key);
@@ -46,5 +78,11 @@ struct NameEntry {
   NameText names;
 };
 [[nodiscard]] std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value);
+
+// Those of the keys that stand inside of an entry with something that is no list of `classes` names
+// in a known spelling: it may hold names and is not cut.
+[[nodiscard]] std::vector<std::string> unknown_spellings(std::string_view key,
+                                                         std::string_view value,
+                                                         std::size_t classes);
 
 }  // namespace oubli

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
+#include <set>
 
+#include "oubli/model/name_text.h"
 #include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
+#include "oubli/onnx/schema.h"
 
 namespace oubli {
 
@@ -39,10 +44,39 @@ std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::
   return forget;
 }
 
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// A stored tensor of one text per class; else nothing.
+std::vector<std::string> texts_of(const onnx::Model& model, const std::string& value,
+                                  std::size_t classes) {
+  std::span<const std::byte> bytes;
+  if (const onnx::TensorInfo* stored = model.graph().initializer(value)) {
+    bytes = stored->message;
+  } else if (const onnx::Node* maker = model.graph().producer(value);
+             maker != nullptr && maker->op_type == "Constant") {
+    if (const onnx::Attribute* attribute = maker->attribute("value")) bytes = attribute->tensor;
+  }
+  std::vector<std::string> texts;
+  const onnx::Message tensor = onnx::Message::parse(bytes, model.what());
+  for (const onnx::Field& field : tensor.fields)
+    if (field.number == onnx::schema::tensor::kStringData)
+      texts.emplace_back(onnx::text_of(field, model.what()));
+  if (texts.size() != classes) texts.clear();
+  return texts;
+}
+
 }  // namespace
 
-OnnxModel::OnnxModel(const fs::path& path)
-    : ModelFile(path), model_(path), head_(find_onnx_head(model_)), head_view_(head_.view()) {
+OnnxModel::OnnxModel(const fs::path& path, bool to_filter)
+    : ModelFile(path),
+      model_(path),
+      head_(find_onnx_head(model_, to_filter)),
+      head_view_(head_.view()),
+      can_forget_(to_filter) {
   validate(head_view_);
   check_locations();
 }
@@ -51,7 +85,8 @@ OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>
     : ModelFile(path),
       model_(path, side_files),
       head_(find_onnx_head(model_, false)),
-      head_view_(head_.view()) {
+      head_view_(head_.view()),
+      can_forget_(false) {
   validate(head_view_);
   check_locations();
 }
@@ -61,19 +96,58 @@ void OnnxModel::check_locations() {
   for (const std::string& location : locations_) (void)model_.side_path(location);
 }
 
+std::vector<OnnxModel::NameList> OnnxModel::name_lists() const {
+  std::vector<NameList> lists;
+  const std::size_t classes = head_view_.classes();
+  for (const onnx::MetadataEntry& entry : model_.metadata())
+    for (const NameEntry& found : names_in_entry(entry.key, entry.value))
+      if (found.names.names().size() == classes)
+        lists.push_back({fmt::format("metadata '{}'", entry.key), found.names.names()});
+  for (const std::string& value : head_.tail.label_constants)
+    if (std::vector<std::string> texts = texts_of(model_, value, classes); !texts.empty())
+      lists.push_back({fmt::format("labels '{}'", value), std::move(texts)});
+  return lists;
+}
+
 std::optional<std::vector<std::string>> OnnxModel::class_names() const {
-  std::vector<std::string> names = onnx_class_names(model_, head_view_.classes());
-  if (names.empty()) return std::nullopt;
-  return names;
+  const std::vector<NameList> lists = name_lists();
+  if (lists.empty()) return std::nullopt;
+  for (const NameList& list : lists)
+    if (in_another_order(lists.front().names, list.names)) return std::nullopt;
+  return lists.front().names;
+}
+
+std::vector<Finding> OnnxModel::places_of_other_names(const ModelFile& written,
+                                                      std::span<const std::size_t> forget) const {
+  std::vector<Finding> findings;
+  const std::vector<NameList> lists = name_lists();
+  const auto known = class_names();
+  for (const std::size_t c : forget) {
+    std::set<std::string> names;
+    for (const NameList& list : lists) names.insert(list.names[c]);
+    if (known) names.erase((*known)[c]);
+    for (const std::string& name : names)
+      for (const std::string& place : written.places_with_name(name))
+        findings.push_back({place, fmt::format("still says a name of forgotten class {}", c)});
+  }
+  return findings;
 }
 
 std::vector<Finding> OnnxModel::findings() const {
+  if (!can_forget_) (void)find_onnx_head(model_);  // throws the reason
   std::vector<Finding> findings;
   for (const std::string& step : head_.tail.nonlinear) {
     findings.push_back(
         {step,
          "a non-linear step follows the logits, so that a common shift of all of them shows in the "
          "output: normalization needs --allow-nonlinear-tail; naive works as it is"});
+  }
+  const std::vector<NameList> lists = name_lists();
+  for (const NameList& list : lists) {
+    if (!in_another_order(lists.front().names, list.names)) continue;
+    findings.push_back({list.where, fmt::format("has the names of classes in another order than "
+                                                "{}: neither is used, give --class-names",
+                                                lists.front().where)});
   }
   for (const std::string& output : head_.tail.other_outputs) {
     findings.push_back({output, "this output does not come from the logits and stays as it is"});
@@ -88,7 +162,12 @@ std::vector<fs::path> OnnxModel::files() const {
 }
 
 std::vector<std::string> OnnxModel::places_with_name(std::string_view name) const {
-  return oubli::places_with_name(model_.bytes(), model_.what(), name);
+  std::vector<std::string> places;
+  for (const std::string& place : oubli::places_with_name(model_.bytes(), model_.what(), name)) {
+    std::string masked = without_name(place, name);
+    if (std::ranges::find(places, masked) == places.end()) places.push_back(std::move(masked));
+  }
+  return places;
 }
 
 StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> retained,
@@ -114,8 +193,26 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
   copy.message().write([&](std::span<const std::byte> piece) { file.write(piece); });
   for (const std::string& text : rewrite.findings) staged.findings.push_back({"", text});
 
+  for (const onnx::MetadataEntry& entry : model_.metadata())
+    for (const std::string& key : unknown_spellings(entry.key, entry.value, head_view_.classes()))
+      staged.findings.push_back(
+          {fmt::format("metadata '{}'", entry.key),
+           fmt::format("its '{}' does not hold {} class names in a spelling known here and is "
+                       "unchanged: it may name forgotten classes",
+                       key, head_view_.classes())});
+
   staged.old_rows_may_remain = rewrite.old_head_kept;
-  staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+  try {
+    staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+  } catch (const Error& error) {
+    // Under the names that a person knows.
+    std::string message = error.what();
+    for (const auto& part : staged.files)
+      replace_all(message, part->temporary_path().string(), part->path().string());
+    throw Error(error.code(), message);
+  }
+  std::ranges::move(places_of_other_names(*staged.written, forget),
+                    std::back_inserter(staged.findings));
   return staged;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace oubli {
 // A classifier in an ONNX file, its external data included.
 class OnnxModel final : public ModelFile {
  public:
-  explicit OnnxModel(const std::filesystem::path& path);
+  // Without `to_filter` it may be one with too few classes to lose one, such as an earlier request
+  // leaves: to be looked at, run and verified.
+  explicit OnnxModel(const std::filesystem::path& path, bool to_filter = true);
   // A model just written, for looking at only. `side_files`: where external data is now, by the
   // location that the file gives.
   OnnxModel(const std::filesystem::path& path,
@@ -24,12 +27,16 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::string_view format() const override { return ".onnx"; }
   [[nodiscard]] const HeadView& head() const override { return head_view_; }
   [[nodiscard]] std::string head_name() const override { return head_.node->describe(); }
+  // From the metadata, else from labels that the graph looks up. Nothing if two lists have the same
+  // names in different orders: then nobody knows which class a name means.
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
+  // About forgetting a class: Error{unfilterable} with the reason if none can be.
   [[nodiscard]] std::vector<Finding> findings() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
   [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
   void check_unchanged() const override { model_.check_unchanged(); }
   [[nodiscard]] bool shift_shows() const override { return !head_.tail.nonlinear.empty(); }
+  // With "..." for the name itself: this goes to receipts.
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
@@ -38,12 +45,23 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] const OnnxHead& onnx_head() const { return head_; }
 
  private:
+  // Every list of one name per class: metadata, and labels that the graph looks up.
+  struct NameList {
+    std::string where;
+    std::vector<std::string> names;
+  };
+  [[nodiscard]] std::vector<NameList> name_lists() const;
+  // Where names of forgotten classes still stand in `written` that class_names() does not give.
+  [[nodiscard]] std::vector<Finding> places_of_other_names(
+      const ModelFile& written, std::span<const std::size_t> forget) const;
+
   // Refuses locations outside the model's folder before anybody, ONNX Runtime included, reads them.
   void check_locations();
 
   onnx::Model model_;
   OnnxHead head_;
   HeadView head_view_;
+  bool can_forget_;                     // known; else it is to be found out
   std::vector<std::string> locations_;  // of external data, wherever in the file
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "oubli/model/onnx_rewrite.h"
 #include "oubli/model/residue.h"
@@ -13,8 +14,44 @@ using onnx::Field;
 using onnx::Message;
 using onnx::WireType;
 
-constexpr std::size_t kLongestText = std::size_t{1} << 20;
-constexpr int kDeepest = 12;
+// Messages whose fields are known here; what else there is, is read as text and as a message.
+enum class Kind { model, graph, node, attribute, tensor, other };
+
+struct Step {
+  Kind from;
+  std::uint32_t number;
+  Kind to;
+};
+constexpr std::array<Step, 8> kSteps{{
+    {Kind::model, schema::model::kGraph, Kind::graph},
+    {Kind::graph, schema::graph::kNode, Kind::node},
+    {Kind::graph, schema::graph::kInitializer, Kind::tensor},
+    {Kind::node, schema::node::kAttribute, Kind::attribute},
+    {Kind::attribute, schema::attribute::kTensor, Kind::tensor},
+    {Kind::attribute, schema::attribute::kTensors, Kind::tensor},
+    {Kind::attribute, schema::attribute::kGraph, Kind::graph},
+    {Kind::attribute, schema::attribute::kGraphs, Kind::graph},
+}};
+
+Kind kind_of(Kind parent, std::uint32_t number) {
+  const auto step = std::ranges::find_if(
+      kSteps, [&](const Step& s) { return s.from == parent && s.number == number; });
+  return step == kSteps.end() ? Kind::other : step->to;
+}
+
+// Numbers, not text.
+bool is_numbers(Kind parent, std::uint32_t number) {
+  using namespace schema;
+  if (parent == Kind::attribute) return number == attribute::kFloats || number == attribute::kInts;
+  if (parent != Kind::tensor) return false;
+  return number == tensor::kDims || number == tensor::kRawData || number == tensor::kFloatData ||
+         number == tensor::kInt32Data || number == tensor::kInt64Data ||
+         number == tensor::kDoubleData || number == tensor::kUint64Data;
+}
+
+// Subgraphs nest to 32 levels of three messages each.
+constexpr std::size_t kDeepest = 3 * 32 + 4;
+constexpr std::size_t kDeepestGuess = 8;
 
 // What a path of field numbers stands for, in words.
 std::string words_for(std::span<const std::uint32_t> path, std::string_view owner) {
@@ -41,13 +78,19 @@ class NameSearch {
   NameSearch(std::string_view name, std::vector<std::string>& places)
       : name_(name), places_(places) {}
 
-  void search(const Message& message, std::vector<std::uint32_t>& path, const std::string& owner) {
+  void search(const Message& message, Kind kind, std::vector<std::uint32_t>& path,
+              const std::string& owner, std::size_t guessed = 0) {
+    // Operators of the standard are words like any other: a class may be called Add.
+    const bool standard = kind == Kind::node && message.text_or(schema::node::kDomain, "").empty();
     for (const Field& field : message.fields) {
-      if (field.type != WireType::bytes || field.payload.empty()) continue;
+      if (field.type != WireType::bytes || field.payload.empty() ||
+          is_numbers(kind, field.number) || (standard && field.number == schema::node::kOpType))
+        continue;
       path.push_back(field.number);
-      const bool is_message = descend(field, path, owner);
-      if (!is_message && field.payload.size() <= kLongestText &&
-          mentions_name(as_text(field.payload), name_)) {
+      const Kind inner = kind_of(kind, field.number);
+      // Text can happen to parse as a message; then it is looked at as text as well.
+      const bool known = descend(field, inner, path, owner, guessed);
+      if (!known && mentions_name(as_text(field.payload), name_)) {
         const std::string place = words_for(path, owner);
         if (std::ranges::find(places_, place) == places_.end()) places_.push_back(place);
       }
@@ -56,12 +99,10 @@ class NameSearch {
   }
 
  private:
-  // Whether the field is a message of the model's known levels. Unknown fields are read as text.
-  bool descend(const Field& field, std::vector<std::uint32_t>& path, const std::string& owner) {
-    if (path.size() > kDeepest) return false;
-    const bool raw = path.size() >= 3 && path.back() == schema::tensor::kRawData;
-    const bool large = field.payload.size() > kLongestText && path.size() > 1;
-    if (raw || (large && path.size() > 2)) return raw;
+  // Whether that was all: the field is a known message, or the name was found in what could be one.
+  bool descend(const Field& field, Kind kind, std::vector<std::uint32_t>& path,
+               const std::string& owner, std::size_t guessed) {
+    if (path.size() > kDeepest || guessed > kDeepestGuess) return false;
     Message inner;
     try {
       inner = Message::parse(field.payload, "");
@@ -81,9 +122,8 @@ class NameSearch {
       name = inner.text_or(schema::entry::kKey, "");
     }
     const std::size_t before = places_.size();
-    search(inner, path, name);
-    // Text can happen to parse as a message; then it is looked at as text as well.
-    return places_.size() != before || path == std::vector<std::uint32_t>{schema::model::kGraph};
+    search(inner, kind, path, name, kind == Kind::other ? guessed + 1 : 0);
+    return kind != Kind::other || places_.size() != before;
   }
 
   std::string_view name_;
@@ -96,7 +136,7 @@ std::vector<std::string> places_with_name(std::span<const std::byte> model, cons
                                           std::string_view name) {
   std::vector<std::string> places;
   std::vector<std::uint32_t> path;
-  NameSearch(name, places).search(Message::parse(model, what), path, "");
+  NameSearch(name, places).search(Message::parse(model, what), Kind::model, path, "");
   return places;
 }
 

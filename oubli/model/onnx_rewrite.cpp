@@ -347,18 +347,48 @@ class Rewriter {
                          onnx::message_field(schema::graph::kNode, std::move(pending_->second)));
   }
 
-  // Initializers that nothing reads but that hold the forgotten row.
-  void remove_stale_copies() {
-    std::optional<RowScan> scan;  // made when there is something to look through
-    for (const onnx::TensorInfo& info : model_.graph().initializers) {
-      const auto readers = readers_.find(info.name);
-      if (graph_.fields[info.field].removed ||
-          (readers != readers_.end() && readers->second.count() != 0))
+  // Whether these numbers, a part of the old model, hold a forgotten row.
+  bool holds_forgotten_row(std::span<const std::byte> bytes) {
+    if (!scan_) scan_.emplace(head_.view(), forget_);
+    return !scan_->scan(bytes, 1).empty();
+  }
+
+  bool is_read(const std::string& value) const {
+    const auto readers = readers_.find(value);
+    return readers != readers_.end() && readers->second.count() != 0;
+  }
+
+  // Nodes that nothing reads but that hold or pass on the forgotten row: constants, and what only
+  // rearranges or converts them. From the last to the first, since one may be read by the next.
+  void remove_dead_nodes() {
+    const std::vector<Node>& nodes = model_.graph().nodes;
+    for (std::size_t index = nodes.size(); index-- > 0;) {
+      const Node& node = nodes[index];
+      if (graph_.fields[node.field].removed || node.outputs.size() != 1 || is_read(node.outputs[0]))
         continue;
+      const std::optional<onnx::Constant> constant = onnx::constant_value(model_, node.outputs[0]);
+      if (!constant || !is_float(constant->tensor.view.dtype) ||
+          !holds_forgotten_row(constant->tensor.view.bytes))
+        continue;
+      graph_.fields[node.field].removed = true;
+      for (const std::string& input : node.inputs)
+        if (const auto readers = readers_.find(input); readers != readers_.end())
+          std::erase(readers->second.nodes, index);
+      for (const onnx::ValueInfo& value : model_.graph().value_infos)
+        if (value.name == node.outputs[0]) graph_.fields[value.field].removed = true;
+      result_.findings.push_back(fmt::format(
+          "the {}, which nothing read, held the forgotten row and was removed", node.describe()));
+    }
+  }
+
+  // Initializers and constants that nothing reads but that hold the forgotten row.
+  void remove_stale_copies() {
+    remove_dead_nodes();
+    for (const onnx::TensorInfo& info : model_.graph().initializers) {
+      if (graph_.fields[info.field].removed || is_read(info.name)) continue;
       const auto dtype = onnx::dtype_of(info.data_type);
-      if (!dtype || !is_float(*dtype)) continue;
-      if (!scan) scan.emplace(head_.view(), forget_);
-      if (scan->scan(model_.load(info).view.bytes, 1).empty()) continue;
+      if (!dtype || !is_float(*dtype) || !holds_forgotten_row(model_.load(info).view.bytes))
+        continue;
       drop_initializer(info.name);
       result_.findings.push_back(
           fmt::format("the unused tensor '{}' held the forgotten row and was removed", info.name));
@@ -526,16 +556,22 @@ class Rewriter {
     };
     const bool same_folder = std::filesystem::equivalent(folder_of(model_.folder()),
                                                          folder_of(output_.parent_path()), ignored);
+    // Every file that is written is named after the new model: another model in its folder may have
+    // data of the old name. It takes neither a name that this model has for other data nor that of
+    // what else appears beside a new model.
+    const std::string name = output_.filename().string();
+    std::set<std::string> taken(locations);
+    taken.insert({name + ".receipt.json", name + ".means.npz", name + ".class-names.txt"});
     for (const std::string& location : locations) {
       OnnxSideFile side{location, location, std::move(patches_[location])};
-      if (same_folder) {
-        if (side.patches.empty()) continue;  // shared with the old model, unchanged
-        side.new_location = locations.size() == 1
-                                ? fmt::format("{}.data", output_.filename().string())
-                                : fmt::format("{}.{}", output_.filename().string(),
-                                              std::filesystem::path(location).filename().string());
-        onnx::rename_location(model_.message(), location, side.new_location, model_.what());
-      }
+      if (same_folder && side.patches.empty()) continue;  // shared with the old model, unchanged
+      const std::string tail =
+          locations.size() == 1 ? "data" : std::filesystem::path(location).filename().string();
+      if (!same_folder) taken.erase(location);
+      side.new_location = fmt::format("{}.{}", name, tail);
+      for (int i = 2; !taken.insert(side.new_location).second; ++i)
+        side.new_location = fmt::format("{}.{}.{}", name, i, tail);
+      onnx::rename_location(model_.message(), location, side.new_location, model_.what());
       result_.side_files.push_back(std::move(side));
     }
   }
@@ -550,6 +586,7 @@ class Rewriter {
   std::map<std::string, onnx::Readers, std::less<>> readers_;
   std::map<std::string, std::vector<OnnxSideFile::Patch>> patches_;
   std::optional<std::pair<std::size_t, Message>> pending_;
+  std::optional<RowScan> scan_;  // made when there is something to look through
   OnnxRewrite result_;
 };
 

@@ -22,7 +22,8 @@ struct RowResidue {
 };
 
 // Looks for rows of an old head in bytes: in every float type, at any alignment, as a row or as a
-// column of a matrix with as many columns as the old head had classes.
+// column of a matrix with as many columns as the old head had classes. Also in typed data of ONNX:
+// values with a tag before each, and (rows only) 16-bit floats of varying length.
 class RowScan {
  public:
   RowScan(const HeadView& old_head, std::span<const std::size_t> forget);
@@ -45,6 +46,8 @@ class RowScan {
     std::size_t probe = 0;            // place in the elements of the two bytes looked for first
   };
 
+  void add(Pattern pattern);
+
   std::vector<Pattern> patterns_;
   // The two bytes looked for first, ascending, and the pattern that has them.
   std::vector<std::pair<std::uint16_t, std::uint32_t>> by_key_;
@@ -52,8 +55,12 @@ class RowScan {
   std::vector<std::size_t> unrecognisable_;
 };
 
-// Whether `text` mentions `name` as a word of its own. Numbers are not looked for, and names of one
-// or two letters only as the whole text: both occur everywhere.
+// Whether `text` mentions `name` as a word of its own, in small letters or capitals (of ASCII), as
+// it stands or escaped as JSON and Python do, once or twice. Numbers are not looked for, and names
+// of one or two letters only as the whole text: both occur everywhere.
 [[nodiscard]] bool mentions_name(std::string_view text, std::string_view name);
+
+// The text with "..." wherever it says the name.
+[[nodiscard]] std::string without_name(std::string_view text, std::string_view name);
 
 }  // namespace oubli

@@ -1,5 +1,6 @@
 #include "oubli/model/residue.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -87,6 +88,49 @@ TEST(RowScan, FindsTheRowInEveryDisguise) {
   }
 }
 
+// Typed data of ONNX, as protobuf writes it.
+TEST(RowScan, FindsTheRowInTypedData) {
+  for (const bool transposed : {false, true}) {
+    const Head head(7, 40, transposed);
+    const RowScan scan(head.view(), std::vector<std::size_t>{3});
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+      const std::size_t size = size_of(dtype);
+      for (const bool packed : {false, true})
+        for (const bool column : {false, true}) {
+          if (column && size == 2) continue;  // of varying length: no columns
+          SCOPED_TRACE(fmt::format("{} {} {}", name_of(dtype), packed, column));
+          std::vector<std::byte> bytes(50, std::byte{7});
+          for (std::size_t i = 0; i < 7 * 40; ++i) {
+            const double value =
+                static_cast<double>(column ? head.at(i % 7, i / 7) : head.at(i / 40, i % 40));
+            std::vector<std::byte> element(size);
+            encode(dtype, std::span(&value, 1), element);
+            if (!packed) bytes.push_back(std::byte{0x28});
+            if (!packed && size > 2) bytes.back() = std::byte{0x25};
+            if (size > 2) {
+              bytes.insert(bytes.end(), element.begin(), element.end());
+              continue;
+            }
+            unsigned number =
+                std::to_integer<unsigned>(element[0]) | std::to_integer<unsigned>(element[1]) << 8;
+            while (number > 127) {
+              bytes.push_back(static_cast<std::byte>((number & 127) + 128));
+              number /= 128;
+            }
+            bytes.push_back(static_cast<std::byte>(number));
+          }
+          const auto found = scan.scan(bytes);
+          ASSERT_EQ(found.size(), 1U);
+          EXPECT_EQ(found[0].class_index, 3U);
+          EXPECT_EQ(found[0].dtype, dtype);
+          EXPECT_EQ(found[0].column, column);
+          bytes.resize(static_cast<std::size_t>(found[0].offset) + 4);
+          EXPECT_TRUE(scan.scan(bytes).empty());
+        }
+    }
+  }
+}
+
 TEST(RowScan, OtherRowsAreNotTheRow) {
   const Head head(5, 30, false);
   const RowScan scan(head.view(), std::vector<std::size_t>{2});
@@ -112,6 +156,31 @@ TEST(Residue, NamesAsWords) {
   EXPECT_FALSE(mentions_name("layer 3", "3"));
   EXPECT_FALSE(mentions_name("an ox", "ox"));
   EXPECT_TRUE(mentions_name("ox", "ox"));
+  EXPECT_TRUE(mentions_name("ALICE and bob", "Alice"));
+  EXPECT_FALSE(mentions_name("MALICE", "Alice"));
+}
+
+// What json.dumps, repr and ascii of Python make of names.
+TEST(Residue, NamesInEscapes) {
+  for (const char* text :
+       {R"({"people": ["Jos\u00e9"]})", R"(["Jos\u00E9"])", R"({"a": "[\"Jos\\u00e9\"]"})",
+        R"(['Jos\xe9'])", R"(['Jos\U000000e9'])", "[\"José\"]"})
+    EXPECT_TRUE(mentions_name(text, "José")) << text;
+  EXPECT_FALSE(mentions_name(R"(["Jos\u00e9e"])", "José"));
+  const char* bob = "O'Neil \"Bob\"";
+  for (const char* text :
+       {R"(["O'Neil \"Bob\""])", R"(['O\'Neil "Bob"'])", R"({"a": "[\"O'Neil \\\"Bob\\\"\"]"})"})
+    EXPECT_TRUE(mentions_name(text, bob)) << text;
+  EXPECT_TRUE(mentions_name(R"(["\ud83d\udc1d"])", "\U0001f41d"));
+  EXPECT_FALSE(mentions_name("C:\\", "alice"));  // no escape at all
+  EXPECT_TRUE(mentions_name("C:\\u12 alice \\", "alice"));
+}
+
+TEST(Residue, NamesAreMasked) {
+  EXPECT_EQ(without_name("node 'ALICE_alice'", "Alice"), "node '..._...'");
+  EXPECT_EQ(without_name("tensor 'W'", "Alice"), "tensor 'W'");
+  EXPECT_EQ(without_name(R"(metadata 'Jos\u00e9')", "José"), "...");
+  EXPECT_EQ(without_name("layer 3", "3"), "layer 3");
 }
 
 }  // namespace

@@ -295,6 +295,102 @@ class Onnx(unittest.TestCase):
             code, stdout, stderr = oubli("means", path, "--data", self.at("kept.npz"), "-o", self.at("kept_means.npz"), "--force")
             self.assertEqual(code, 0, stderr)
 
+    def with_side_files(self, folder, locations, name="model"):
+        """The gemm model with tensors in external data: {tensor: location}."""
+        model = onnx.load(self.model("gemm"))
+        for tensor in model.graph.initializer:
+            if tensor.name not in locations:
+                continue
+            data = numpy_helper.to_array(tensor).tobytes()
+            path = os.path.join(folder, locations[tensor.name])
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "ab") as file:
+                begin = file.tell()
+                file.write(data)
+            for field in ("raw_data", "float_data"):
+                tensor.ClearField(field)
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", locations[tensor.name]), ("offset", str(begin)), ("length", str(len(data)))):
+                entry = tensor.external_data.add()
+                entry.key, entry.value = key, value
+        path = os.path.join(folder, name + ".onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        return path
+
+    def naive(self, path, out, c, *words):
+        """The weights of the new model, which must be the old ones without row c."""
+        code, _, stderr = oubli("forget", path, "-o", out, "--class", c, "--method", "naive", *words)
+        self.assertEqual(code, 0, stderr)
+        w, b = self.head(out)
+        np.testing.assert_array_equal(w, np.delete(models.W, c, 0))
+        np.testing.assert_array_equal(b, np.delete(models.B, c, 0))
+
+    def test_models_in_one_folder_do_not_share_external_data(self):
+        source, target = self.at("share_source"), self.at("share_target")
+        os.makedirs(source)
+        os.makedirs(target)
+        path = self.with_side_files(source, {"W": "w.bin", "body.w": "w.bin"})
+        for name, c in (("a.onnx", 1), ("b.onnx", 2)):
+            self.naive(path, os.path.join(target, name), c)
+        self.naive(path, os.path.join(target, "b.onnx"), 3, "--force")
+        np.testing.assert_array_equal(self.head(os.path.join(target, "a.onnx"))[0], np.delete(models.W, 1, 0))
+        self.assertEqual(sorted(n for n in os.listdir(target) if n.endswith((".data", ".bin"))), ["a.onnx.data", "b.onnx.data"])
+
+    def test_side_files_of_one_name_in_two_folders(self):
+        folder, target = self.at("two_folders"), self.at("two_folders_target")
+        os.makedirs(folder)
+        os.makedirs(target)
+        path = self.with_side_files(folder, {"W": "sa/w.bin", "b": "sb/w.bin", "body.w": "sc/w.bin"})
+        for place in (folder, target):
+            self.naive(path, os.path.join(place, "new.onnx"), 1)
+        # Names that are those of the old model's data, or of what else appears.
+        path = self.with_side_files(folder, {"W": "again.onnx.data"}, "before")
+        before = open(os.path.join(folder, "again.onnx.data"), "rb").read()
+        self.naive(path, os.path.join(folder, "again.onnx"), 1, "--force")
+        self.assertEqual(open(os.path.join(folder, "again.onnx.data"), "rb").read(), before)
+        path = self.with_side_files(folder, {"W": "receipt.json", "b": "means.npz"}, "odd")
+        self.naive(path, os.path.join(folder, "odder.onnx"), 1)
+        json.load(open(os.path.join(folder, "odder.onnx.receipt.json")))
+
+    def test_constants_that_nothing_reads_go(self):
+        """Old copies of the head as dead nodes, in every form; an unrelated dead node stays."""
+        other = helper.make_node("Constant", [], ["left"], value=models.tensor("", models.W1))
+        old = models.tensor("", models.W)
+        copies = {"tensor": [helper.make_node("Constant", [], ["old"], value=old)],
+                  "typed": [helper.make_node("Constant", [], ["old"], value=models.tensor("", models.W, "f16", typed=True))],
+                  "floats": [helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())],
+                  "chain": [helper.make_node("Constant", [], ["old"], value=old), helper.make_node("Transpose", ["old"], ["older"]),
+                            helper.make_node("Cast", ["older"], ["oldest"], to=TensorProto.FLOAT16)],
+                  "stored": [helper.make_node("Identity", ["W0"], ["old"])]}
+        for kind, steps in copies.items():
+            model = onnx.load(self.model("gemm"))
+            nodes = list(model.graph.node)
+            del model.graph.node[:]
+            model.graph.node.extend([other, *steps, *nodes])
+            if kind == "stored":
+                model.graph.initializer.append(models.tensor("W0", models.W))
+            with open(self.at("dead.onnx"), "wb") as file:
+                file.write(model.SerializeToString())
+            self.forget("dead", "--class", 1, "--method", "naive")
+            new = onnx.load(self.at("new.onnx"))
+            onnx.checker.check_model(new, full_check=True)
+            self.assertEqual([n.op_type for n in new.graph.node], ["Constant", *(n.op_type for n in nodes)], kind)
+            self.assertNotIn("W0", [t.name for t in new.graph.initializer])
+            text = json.dumps(json.load(open(self.at("new.onnx.receipt.json")))["findings"])
+            self.assertEqual(text.count("was removed"), len(steps) + (kind == "stored"), kind)
+
+    def test_a_copy_in_typed_data_stops_it(self):
+        """A second matrix that something reads: not ours to remove, and found in whatever way it is written."""
+        for kind in ("f32", "f16", "f64", "bf16"):
+            model = onnx.load(self.model("gemm"))
+            model.graph.initializer.append(models.tensor("copy", models.W, kind, typed=True))
+            model.graph.node.append(helper.make_node("Shape", ["copy"], ["size"]))
+            model.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [2]))
+            with open(self.at("copied.onnx"), "wb") as file:
+                file.write(model.SerializeToString())
+            self.assertIn("the weights of forgotten class 1 are still in it", self.forget("copied", "--class", 1, "--method", "naive", code=5), kind)
+
     @needs_runtime
     def test_a_new_model_that_computes_something_else_does_not_appear(self):
         """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits
@@ -538,6 +634,110 @@ class Onnx(unittest.TestCase):
         self.assertEqual([f["where"] for f in findings], ["metadata 'remarks'"])
         self.assertIn("forgotten class 1", findings[0]["text"])
         self.assertNotIn("bee", json.dumps(findings))
+
+    def with_labels(self, name, labels, metadata):
+        """The gemm model, which also outputs the label of the best class."""
+        model = onnx.load(self.model("gemm"))
+        logits = model.graph.output[0].name
+        model.graph.node.extend([helper.make_node("ArgMax", [logits], ["best"], axis=1, keepdims=0), helper.make_node("Gather", ["labels", "best"], ["label"])])
+        model.graph.initializer.append(helper.make_tensor("labels", TensorProto.STRING, [models.K], [n.encode() for n in labels]))
+        model.graph.output.append(helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]))
+        helper.set_model_props(model, metadata)
+        onnx.save(model, self.model(name))
+
+    def test_labels_of_the_graph_are_class_names(self):
+        self.with_labels("labelled", models.NAMES, {"about": "tells a bee from a cat"})
+        for c in (1, "bee"):
+            self.forget("labelled", "--class", c, "--method", "naive")
+            np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
+            receipt = json.load(open(self.at("new.onnx.receipt.json")))
+            self.assertEqual([f["where"] for f in receipt["findings"] if "still says" in f["text"]], ["metadata 'about'"])
+        # Two vocabularies: the metadata's is used, both are searched for.
+        self.with_labels("labelled", ["Ameise", "Biene", "Katze", "Hund", "Elch"], {"names": str(models.NAMES), "about": "Bienen", "more": "eine Biene"})
+        self.forget("labelled", "--class", "bee", "--method", "naive")
+        receipt = open(self.at("new.onnx.receipt.json")).read()
+        self.assertEqual([f["where"] for f in json.loads(receipt)["findings"] if "still says" in f["text"]], ["metadata 'more'"])
+        self.assertNotIn("Biene", receipt)
+
+    def test_names_in_two_orders_are_not_used(self):
+        self.with_labels("contrary", models.NAMES, {"names": str(models.NAMES[::-1])})
+        self.forget("contrary", "--class", "bee", "--method", "naive", code=2)
+        self.assertIn("in another order", oubli("inspect", self.model("contrary"))[1])
+        with open(self.at("names.txt"), "w") as file:
+            file.write("\n".join(models.NAMES) + "\n")
+        self.forget("contrary", "--class", "bee", "--method", "naive", "--class-names", self.at("names.txt"))
+        np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
+
+    def test_rarer_spellings_are_cut_or_said(self):
+        names = models.NAMES
+        def forget(key, text, *words):
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, {key: text})
+            onnx.save(model, self.at("rare.onnx"))
+            self.forget("rare", "--method", "naive", *words)
+            new = onnx.load(self.at("new.onnx")).metadata_props[0].value
+            return new, json.load(open(self.at("new.onnx.receipt.json")))["findings"]
+        records = [{"id": i, "name": n} for i, n in enumerate(names)]
+        for key, text, wanted in (("labels", ",".join(names) + "\n", "ant,cat,dog,elk\n"),
+                                  ("labels", ";".join(names), "ant;cat;dog;elk"),
+                                  ("labels", json.dumps(records), json.dumps([{"id": i, "name": n} for i, n in enumerate(("ant", "cat", "dog", "elk"))])),
+                                  ("config", str({"names": tuple(names)}), "{'names': ('ant', 'cat', 'dog', 'elk')}"),
+                                  ("names", str({i + 1: n for i, n in enumerate(names)}), "{1: 'ant', 2: 'cat', 3: 'dog', 4: 'elk'}")):
+            for words in (("--class", 1), ("--class", "bee")):
+                self.assertEqual(forget(key, text, *words), (wanted, []), text)
+        # Not known here: said, even if the names are not known.
+        for key, text in (("labels", "|".join(names)), ("config", json.dumps({"inner": json.dumps({"id2label": dict(enumerate(names))})})),
+                          ("config", json.dumps({"labels": ",".join(names)})), ("names", json.dumps(["background"] + names))):
+            new, findings = forget(key, text, "--class", 1)
+            self.assertEqual(new, text)
+            self.assertEqual(len(findings), 1, text)
+            self.assertIn("unchanged", findings[0]["text"])
+
+    def test_names_are_found_however_they_are_written(self):
+        def places(name, **rest):
+            names = ["ant", name, "cat", "dog", "elk"]
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, {"names": json.dumps(names), **{k: v for k, v in rest.items() if isinstance(v, str)}})
+            for key, strings in rest.items():
+                if not isinstance(strings, str):
+                    model.graph.node.insert(0, helper.make_node("Constant", [], [key], name=key, value_strings=strings))
+            onnx.save(model, self.at("said.onnx"))
+            self.forget("said", "--class", name, "--method", "naive")
+            receipt = open(self.at("new.onnx.receipt.json")).read()
+            self.assertNotIn(name.lower(), receipt.lower())
+            return [f["where"] for f in json.loads(receipt)["findings"] if "still says" in f["text"]]
+        about = ["metadata 'about'"]
+        self.assertEqual(places("José", about=json.dumps({"people": ["José"]})), about)
+        self.assertEqual(places("José", about=json.dumps({"inner": json.dumps(["José"])})), about)
+        self.assertEqual(places("O'Neil \"Bob\"", about=json.dumps(["O'Neil \"Bob\""])), about)
+        self.assertEqual(places("O'Neil \"Bob\"", about=repr("O'Neil \"Bob\"")), about)
+        self.assertEqual(places("Alice", about="ALICE and alice"), about)
+        self.assertEqual(places("Alice", about="x " * 600000 + "Alice"), about)
+        self.assertEqual(places("Alice", shown=["Bob", "Alice"]), ["node 'shown'"])
+        self.assertEqual(places("Alice", ALICE=["Bob"]), ["node '...'"])
+        self.assertEqual(places("Relu"), [])  # an operator is no mention
+
+    def test_classes_named_by_digits(self):
+        """The key says which side of a dictionary is the index, whatever is quoted: class '2' is row 0 here."""
+        names = ["2", "0", "1", "4", "3"]
+        by_index, by_name = dict(enumerate(names)), {n: i for i, n in enumerate(names)}
+        quoted = {n: str(i) for n, i in by_name.items()}
+        numbers = {i: int(n) for i, n in by_index.items()}
+        sources = [{"names": str(numbers)}, {"names": json.dumps(numbers)}, {"id2label": json.dumps(by_index)}, {"label2id": json.dumps(quoted)},
+                   {"label2id": str(quoted)}, {"label2id": json.dumps(by_name)}, {"id2label": json.dumps(by_index), "label2id": json.dumps(quoted)},
+                   {"config": json.dumps({"id2label": by_index, "label2id": quoted})}]
+        for source in sources:
+            model = onnx.load(self.model("gemm"))
+            helper.set_model_props(model, source)
+            onnx.save(model, self.at("digits.onnx"))
+            self.forget("digits", "--class", "2", "--method", "naive")
+            new = onnx.load(self.at("new.onnx"))
+            np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], models.W[1:], str(source))
+            kept = {p.key: eval(p.value) for p in new.metadata_props}
+            kept = kept.get("config", kept)
+            for key, value in kept.items():
+                value = {str(k): str(v) for k, v in value.items()}
+                self.assertEqual(value, {"0": "0", "1": "1", "4": "2", "3": "3"} if key == "label2id" else {"0": "0", "1": "1", "2": "4", "3": "3"}, (source, key))
 
     @needs_runtime
     def test_means_first_then_forget_without_data(self):

@@ -8,6 +8,8 @@
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/names.h"
+#include "oubli/base/progress.h"
+#include "oubli/model/name_text.h"
 
 namespace oubli::cli {
 namespace {
@@ -65,10 +67,22 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   const std::size_t classes = loaded.model->head().classes();
   ForgetRequest request;
   request.class_names = loaded.class_names;
-  for (const std::string& word : options.classes)
+  for (const std::string& word : options.classes) {
+    check_unambiguous(word, loaded.class_names);
     request.forget.push_back(class_named(word, loaded.class_names, classes));
+  }
   const bool in_order = std::ranges::is_sorted(request.forget);
   std::ranges::sort(request.forget);
+  // Where the model or the means have names of their own: the wrong class must not go.
+  const auto compare = [&](std::span<const std::string> own, std::span<const std::string> given,
+                           const std::string& what) {
+    for (const std::string& warning : check_names_agree(own, given, request.forget, what))
+      say("warning: " + warning);
+  };
+  if (const auto own = loaded.model->class_names())
+    compare(*own, loaded.class_names, options.class_names);
+  if (loaded.inputs.means)
+    compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
   const auto retained = retained_classes(classes, request.forget);
   request.method = named<Method>("--method", options.method, method_named, kMethods);
   request.solver = named<Solver>("--solver", options.solver, solver_named, kSolvers);

@@ -26,6 +26,13 @@ bool same_bytes(const TensorView& a, const Tensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
 }
 
+// What a file just written will be called.
+std::string final_name(const StagedModel& staged, const std::filesystem::path& path) {
+  for (const auto& file : staged.files)
+    if (file->temporary_path() == path) return file->path().filename().string();
+  return path.filename().string();
+}
+
 }  // namespace
 
 SelfCheck check_head(const HeadView& old_head, const HeadView& new_head, const FiltrationPlan& plan,
@@ -88,7 +95,7 @@ void check_staged(const StagedModel& staged, const HeadView& old_head, const New
         fail(ErrorCode::self_check,
              "{}: the weights of forgotten class {} are still in it (byte {}, {}{}); nothing was "
              "written",
-             path.filename().string(), row.class_index, row.offset, name_of(row.dtype),
+             final_name(staged, path), row.class_index, row.offset, name_of(row.dtype),
              row.column ? ", as a column" : "");
       if (std::ranges::find(copies, row.class_index) == copies.end())
         copies.push_back(row.class_index);

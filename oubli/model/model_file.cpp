@@ -12,7 +12,7 @@ void StagedModel::commit() {
 
 std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
                                            const HeadChoice& choice) {
-  if (looks_like_onnx(path)) return std::make_unique<OnnxModel>(path);
+  if (looks_like_onnx(path)) return std::make_unique<OnnxModel>(path, false);
   return std::make_unique<ArrayModel>(path, choice);
 }
 

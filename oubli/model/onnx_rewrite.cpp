@@ -88,6 +88,7 @@ class Rewriter {
            "{}: a TopK asks for the {} best classes, and only {} would be left", model_.what(),
            head_.tail.largest_k, kept_);
     }
+    remove_dead_nodes();  // first: they are no readers of the weights that count
     replace_weights();
     replace_bias();
     remove_stale_copies();

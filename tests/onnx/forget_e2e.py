@@ -362,7 +362,8 @@ class Onnx(unittest.TestCase):
                   "floats": [helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())],
                   "chain": [helper.make_node("Constant", [], ["old"], value=old), helper.make_node("Transpose", ["old"], ["older"]),
                             helper.make_node("Cast", ["older"], ["oldest"], to=TensorProto.FLOAT16)],
-                  "stored": [helper.make_node("Identity", ["W0"], ["old"])]}
+                  "stored": [helper.make_node("Identity", ["W0"], ["old"])],
+                  "reader": [helper.make_node("Identity", ["W"], ["old"]), helper.make_node("Transpose", ["old"], ["older"])]}
         for kind, steps in copies.items():
             model = onnx.load(self.model("gemm"))
             nodes = list(model.graph.node)
@@ -389,7 +390,8 @@ class Onnx(unittest.TestCase):
             model.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [2]))
             with open(self.at("copied.onnx"), "wb") as file:
                 file.write(model.SerializeToString())
-            self.assertIn("the weights of forgotten class 1 are still in it", self.forget("copied", "--class", 1, "--method", "naive", code=5), kind)
+            self.assertIn("the weights of forgotten class 1 are still in it", text := self.forget("copied", "--class", 1, "--method", "naive", code=5), kind)
+            self.assertNotIn("oubli-tmp", text)
 
     @needs_runtime
     def test_a_new_model_that_computes_something_else_does_not_appear(self):
@@ -668,6 +670,64 @@ class Onnx(unittest.TestCase):
         self.forget("contrary", "--class", "bee", "--method", "naive", "--class-names", self.at("names.txt"))
         np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
 
+    def test_names_that_contradict_the_models(self):
+        model = onnx.load(self.model("gemm"))
+        helper.set_model_props(model, {"names": str(models.NAMES)})
+        onnx.save(model, self.at("own_names.onnx"))
+        def names(listed):
+            with open(self.at("names.txt"), "w") as file:
+                file.write("\n".join(listed) + "\n")
+            return ["--method", "naive", "--class-names", self.at("names.txt")]
+        text = self.forget("own_names", "--class", "bee", *names(models.NAMES[::-1]), code=2)
+        self.assertIn("'bee'", text)
+        self.assertIn("'dog'", text)
+        self.forget("own_names", "--class", "bee", *names(models.NAMES))
+        self.assertIn("another name", self.forget("own_names", "--class", "Biene", *names(["Ameise", "Biene", "Katze", "Hund", "Elch"])))
+        names(models.NAMES[::-1])
+        code, _, stderr = oubli("means", self.model("gemm"), "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "-o", self.at("turned.npz"), "--force",
+                                "--class-names", self.at("names.txt"))
+        self.assertEqual(code, 0, stderr)
+        self.forget("own_names", "--class", "bee", "--means", self.at("turned.npz"), code=2)
+        del model.metadata_props[:]
+        helper.set_model_props(model, {"names": str(["ant", "bee", "bee", "dog", "elk"])})
+        onnx.save(model, self.at("own_names.onnx"))
+        self.assertIn("1 and 2", self.forget("own_names", "--class", "bee", "--method", "naive", code=2))
+        self.forget("own_names", "--class", 2, "--method", "naive")
+
+    def test_findings_are_printed(self):
+        model = onnx.load(self.model("gemm"))
+        helper.set_model_props(model, {"names": str(models.NAMES), "remarks": "trained on every bee we met"})
+        onnx.save(model, self.at("remarks.onnx"))
+        text = self.forget("remarks", "--class", "bee", "--method", "naive")
+        self.assertIn("note: metadata 'remarks' still says the name of forgotten class 1", text)
+
+    @needs_runtime
+    def test_results_with_too_few_classes_to_lose_one_are_opened(self):
+        model = onnx.load(self.model("gemm"))
+        for tensor in model.graph.initializer:
+            if tensor.name in ("W", "b"):
+                tensor.CopyFrom(models.tensor(tensor.name, numpy_helper.to_array(tensor)[:3]))
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 3
+        onnx.save(model, self.model("three"))
+        top = onnx.load(self.model("gemm"))
+        top.graph.node.append(helper.make_node("TopK", [top.graph.output[0].name, "k"], ["v", "i"]))
+        top.graph.initializer.append(models.ints("k", [4]))
+        top.graph.output.append(helper.make_tensor_value_info("i", TensorProto.INT64, ["n", 4]))
+        onnx.save(top, self.model("top"))
+        best = (self.f @ models.W[:3].T + models.B[:3]).argmax(1)
+        np.savez(self.at("three.npz"), x=self.x, y=best)
+        for name, data, x, y in (("three", "three.npz", self.x, best), ("top", "data.npz", self.x, self.y)):
+            self.forget(name, "--class", 0, "--data", self.at(data))
+            code, stdout, stderr = oubli("verify", self.at("new.onnx.receipt.json"), "--model", self.at("new.onnx"), "--original", self.model(name), "--data", self.at(data))
+            self.assertEqual(code, 0, stdout + stderr)
+            np.savez(self.at("kept.npz"), x=x[y != 0], y=y[y != 0] - 1)
+            code, stdout, stderr = oubli("means", self.at("new.onnx"), "--data", self.at("kept.npz"), "-o", self.at("kept_means.npz"), "--force")
+            self.assertEqual(code, 0, stdout + stderr)
+            code, stdout, stderr = oubli("inspect", self.at("new.onnx"))
+            self.assertEqual(code, 4, stdout + stderr)
+            code, stdout, stderr = oubli("forget", self.at("new.onnx"), "--class", 0, "--method", "naive", "-o", self.at("newer.onnx"))
+            self.assertEqual(code, 4, stdout + stderr)
+
     def test_rarer_spellings_are_cut_or_said(self):
         names = models.NAMES
         def forget(key, text, *words):
@@ -730,7 +790,7 @@ class Onnx(unittest.TestCase):
             model = onnx.load(self.model("gemm"))
             helper.set_model_props(model, source)
             onnx.save(model, self.at("digits.onnx"))
-            self.forget("digits", "--class", "2", "--method", "naive")
+            self.forget("digits", "--class", "name:2", "--method", "naive")
             new = onnx.load(self.at("new.onnx"))
             np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], models.W[1:], str(source))
             kept = {p.key: eval(p.value) for p in new.metadata_props}

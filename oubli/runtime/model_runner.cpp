@@ -56,9 +56,11 @@ InputShape shape_of(const onnx::Model& model, const onnx::ValueInfo& input) {
 }
 
 // A tensor whose axis `axis` counts `width` things, as samples x width; other axes are averaged if
-// they come after it (positions of a map), and must be single otherwise.
+// they come after it (positions of a map), and must be single otherwise. It was made from `fed`
+// inputs, the first `samples` of which are samples; anything but one row for each of them would
+// give a sample the row of another.
 Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, std::size_t samples,
-                      std::size_t width, const std::string& what) {
+                      std::size_t fed, std::size_t width, const std::string& what) {
   std::vector<float> values(element_count(tensor.shape, what));
   decode(tensor.dtype, tensor.bytes, std::span<float>(values));
   const auto product = [&](std::size_t begin, std::size_t end) {
@@ -74,16 +76,19 @@ Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, st
   const std::size_t after = product(axis + 1, tensor.shape.size());
   Matrix<float> rows(samples, width);
   if (rows_last) {  // features x samples
-    if (before != 1 || after < samples)
-      fail(ErrorCode::unfilterable, "{}: {} columns for {} samples", what, after, samples);
+    if (before != 1 || after != fed) {
+      fail(ErrorCode::unfilterable, "{}: {} columns for {} inputs, wanted one each", what, after,
+           fed);
+    }
     for (std::size_t i = 0; i < samples; ++i) {
       for (std::size_t j = 0; j < width; ++j) rows(i, j) = values[j * after + i];
     }
     return rows;
   }
-  if (before < samples) {
-    fail(ErrorCode::unfilterable, "{}: {} rows for {} samples, wanted one each", what, before,
-         samples);
+  if (before != fed) {
+    fail(ErrorCode::unfilterable,
+         "{}: {} rows for {} inputs, wanted one each: one answer per position, not per sample",
+         what, before, fed);
   }
   for (std::size_t i = 0; i < samples; ++i) {
     for (std::size_t j = 0; j < width; ++j) {
@@ -200,10 +205,12 @@ ModelRunner::Batch ModelRunner::run(std::span<const Sample> samples) const {
                                          ? values[0].shape.size() - 2
                                          : values[0].shape.size() - 1;
     const bool logit_columns = s.columns && s.kind == OnnxHead::Kind::matmul;
-    const Matrix<float> features = rows_of(values[0], feature_axis, s.columns, count, s.features,
-                                           fmt::format("{}: '{}'", s.what, s.probe.features));
-    const Matrix<float> logits = rows_of(values[1], s.logits_axis, logit_columns, count, s.classes,
-                                         fmt::format("{}: '{}'", s.what, s.probe.logits));
+    const Matrix<float> features =
+        rows_of(values[0], feature_axis, s.columns, count, rows, s.features,
+                fmt::format("{}: '{}'", s.what, s.probe.features));
+    const Matrix<float> logits =
+        rows_of(values[1], s.logits_axis, logit_columns, count, rows, s.classes,
+                fmt::format("{}: '{}'", s.what, s.probe.logits));
     for (std::size_t i = 0; i < count; ++i) {
       std::ranges::copy(features.row(i), result.features.row(begin + i).begin());
       std::ranges::copy(logits.row(i), result.logits.row(begin + i).begin());

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Writes small ONNX classifiers with every form of last layer the tool must know, and some it must
 refuse.  make_models.py FOLDER: NAME.onnx for each, and manifest.json:
-{name: {"ok": bool, "reason": substring of the refusal, "classes": k, "nonlinear": bool, ...}}."""
+{name: {"ok": bool, "reason": substring of the refusal, "classes": k, "nonlinear": bool,
+"run": bool, whether samples can be run through it, ...}}."""
 import json
 import os
 import sys
@@ -205,6 +206,10 @@ def make(folder):
     for kind, number in (("u8", TensorProto.UINT8), ("i32", TensorProto.INT32), ("i8", TensorProto.INT8), ("f16_in", TensorProto.FLOAT16)):
         m.add("input_" + kind, [node("Cast", ["x", ], ["xf"], to=TensorProto.FLOAT), node("MatMul", ["xf", "body.w"], ["h0"])] + nodes[1:] +
               gemm + [node("Softmax", ["l"], ["y"])], inits + wb, [out()], inputs=[helper.make_tensor_value_info("x", number, ["n", D])])
+    # Three rows for each input, which only running it tells.
+    m.add("rows_for_positions", [node("Reshape", ["x3", "rows"], ["x"])] + nodes + [node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
+          inits + wb + [ints("rows", [-1, D])], [out(shape=["rows", K])], run=False, image=True,
+          inputs=[helper.make_tensor_value_info("x3", TensorProto.FLOAT, ["n", 3, D])])
     # --- every IR version, with the opset of its time
     for ir, opset in ((3, 8), (4, 9), (5, 10), (6, 11), (7, 12), (8, 17), (9, 19), (10, 21)):
         mlp("ir%d" % ir, gemm + [node("Softmax", ["l"], ["y"], axis=1)], wb, ir=ir, opset=opset, value_info=[out("l")])

@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "oubli/model/onnx_shapes.h"
+
 namespace oubli {
 
 namespace {
@@ -78,24 +80,17 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
     if (op == "Div" || op == "Sub" || op == "Mul") return node.inputs.front();
     return std::nullopt;
   }
-  if (op == "Gather" && node.inputs.size() == 2 &&
-      model.graph().producer(node.inputs[0]) == nullptr)
-    return node.inputs[1];  // labels looked up by index
+  if (op == "Gather" && node.inputs.size() == 2) {
+    if (onnx::constant_value(model, node.inputs[1])) return node.inputs[0];  // logits[:, :, 0]
+    const Node* maker = model.graph().producer(node.inputs[0]);
+    if (maker == nullptr || is_any_of(maker->op_type, {"Constant", "Identity"}))
+      return node.inputs[1];  // labels looked up by index
+  }
   return std::nullopt;
 }
 
 bool is_float_constant(const std::optional<Constant>& constant) {
   return constant && is_float(constant->tensor.view.dtype);
-}
-
-std::size_t rank_of(const Model& model, const std::string& value) {
-  for (const auto* infos :
-       {&model.graph().value_infos, &model.graph().outputs, &model.graph().inputs}) {
-    for (const onnx::ValueInfo& info : *infos) {
-      if (info.name == value && info.shape) return info.shape->size();
-    }
-  }
-  return 2;  // not stated; the features are looked at again when the model runs
 }
 
 // A bias as one number per class, whatever it is stored as: [C], [1, C], [C, 1], a single number.
@@ -182,7 +177,6 @@ OnnxHead conv_head(const Model& model, const Node& node) {
   OnnxHead head;
   head.kind = OnnxHead::Kind::conv;
   head.node = &node;
-  head.spatial = true;
   head.weights = stored_weights(model, node);
   TensorView& view = head.weights.tensor.view;
   const bool one_by_one =
@@ -334,13 +328,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
     }
     check_bias(model, *head.node, head, classes);
   }
-  if (head.kind == OnnxHead::Kind::matmul) {
-    head.logits_rank = rank_of(model, head.logits);
-    if (head.logits_rank < 2)
-      refuse(model, *head.node, "works on a single vector, wanted a batch axis");
-    head.logits_axis = head.logits_rank - (head.columns ? 2 : 1);
-  }
-  follow_tail(model, head, classes);
+  follow_tail(model, OnnxShapes(model), head, classes);
   if (to_filter && head.tail.largest_k >= classes) {
     refuse(model, *head.node,
            fmt::format("its {} best of {} classes are asked for by a TopK; with one class "

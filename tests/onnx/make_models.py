@@ -167,6 +167,23 @@ def make(folder):
     m.add("conv_on_one", imnodes + [node("GlobalAveragePool", ["m"], ["a"]), node("Conv", ["a", "W", "b"], ["z"]),
                                     node("Squeeze", ["z", "axes"], ["y"])],
           iminits + [tensor("W", kernel), tensor("b", B), ints("axes", [2, 3])], [out()], image=True)
+    kb = [tensor("W", kernel), tensor("b", B)]
+
+    def conv(name, tail, more=(), outputs=None, first=(), **how):
+        """A convolution of the map m, or of what `first` makes of it (a), to z; `tail` goes on to y."""
+        layer = node("Conv", ["a" if first else "m", "W", "b"], ["z"])
+        m.add(name, imnodes + list(first) + [layer] + tail, iminits + kb + list(more), outputs or [out()], image=True, **how)
+
+    average = [node("GlobalAveragePool", ["m"], ["a"])]
+    conv("conv_squeeze_all", [node("Squeeze", ["z"], ["y"])], first=average)
+    conv("conv_indexed", [node("Gather", ["z", "zero"], ["z3"], axis=3), node("Gather", ["z3", "zero"], ["y"], axis=2)],
+         [numpy_helper.from_array(np.int64(0), "zero")], first=average)
+    conv("conv_mean_twice", [node("ReduceMean", ["z"], ["r"], axes=[3], keepdims=0), node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0)])
+    conv("conv_flat_mean", [node("Reshape", ["z", "s"], ["r"]), node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0)], [ints("s", [0, 0, -1])])
+    conv("conv_counted_mean", [node("Reshape", ["z", "s"], ["r"]), node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0)], [ints("s", [0, K, 16])])
+    conv("conv_whole_window", [node("AveragePool", ["z"], ["g"], kernel_shape=[4, 4]), node("Flatten", ["g"], ["y"])])
+    conv("conv_scaled_pool", [node("Mul", ["z", "t"], ["q"]), node("GlobalAveragePool", ["q"], ["g"]), node("Flatten", ["g"], ["y"])], [tensor("t", 2.0)])
+    conv("conv_last_pool", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]), node("ReduceMean", ["t"], ["y"], axes=[1, 2], keepdims=0)])
     # --- what follows
     gemm = [node("Gemm", ["f", "W", "b"], ["l"], transB=1)]
     wb = [tensor("W", W), tensor("b", B)]
@@ -184,6 +201,29 @@ def make(folder):
                                             node("Softmax", ["l3"], ["y"], axis=2)],
           inits + wb + [ints("shape", [-1, 1, K]), tensor("aux", np.ones(K))], [out(shape=["n", 1, K]), out("aux2", [1, 1, K])])
     mlp("unsqueeze", gemm + [node("Unsqueeze", ["l", "axes"], ["y"])], wb + [ints("axes", [1])], [out(shape=["n", 1, K])])
+    mlp("reshape_copies", gemm + [node("Reshape", ["l", "shape"], ["r"]), node("Squeeze", ["r", "last"], ["s"]), node("Softmax", ["s"], ["y"])],
+        wb + [ints("shape", [0, 0, -1]), ints("last", [2])])
+    mlp("reshape_copies_out", gemm + [node("Reshape", ["l", "shape"], ["y"])], wb + [ints("shape", [0, 0, -1])], [out(shape=["n", K, 1])])
+    two = [node("Reshape", ["l", "shape"], ["y"]), node("Reshape", ["l", "shape"], ["y2"])]
+    mlp("reshape_twice", gemm + two, wb + [ints("shape", [-1, K])], [out(), out("y2")])
+    size = lambda value: [node("Shape", [value], ["size"]), node("Gather", ["size", "first"], ["n0"], axis=0), node("Unsqueeze", ["n0", "front"], ["n1"])]
+    of_size = [numpy_helper.from_array(np.int64(0), "first"), ints("front", [0])]
+    mlp("view", gemm + size("l") + [node("Concat", ["n1", "rest"], ["shape"], axis=0), node("Reshape", ["l", "shape"], ["y"])], wb + of_size + [ints("rest", [-1])])
+    mlp("view_of_input", gemm + size("x") + [node("Concat", ["n1", "rest"], ["shape"], axis=0), node("Reshape", ["l", "shape"], ["v"]), node("Softmax", ["v"], ["y"])],
+        wb + of_size + [ints("rest", [-1])])
+    mlp("view_counted", gemm + size("l") + [node("Concat", ["n1", "one", "rest"], ["shape"], axis=0), node("Reshape", ["l", "shape"], ["y"])],
+        wb + of_size + [ints("one", [1]), ints("rest", [K])], [out(shape=["n", 1, K])])
+    mlp("view_fixed", gemm + [node("Reshape", ["l", "shape"], ["y"])], wb + [ints("shape", [4, -1])], [out(shape=[4, K])],
+        inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, D])])
+    lifted = [node("Unsqueeze", ["f", "middle"], ["f3"]), node("MatMul", ["f3", "W"], ["z"]), node("Add", ["z", "b"], ["l3"])]
+    wb3 = [tensor("W", W.T), tensor("b", B), ints("middle", [1])]
+    mlp("matmul_lifted", lifted + [node("Softmax", ["l3"], ["y"], axis=-1)], wb3, [out(shape=["n", 1, K])])
+    mlp("matmul_lifted_mean", lifted + [node("ReduceMean", ["l3"], ["y"], axes=[1], keepdims=0)], wb3)
+    mlp("matmul_lifted_squeezed", lifted + [node("Softmax", ["l3"], ["s"], axis=2), node("Squeeze", ["s", "middle"], ["y"])], wb3)
+    mlp("scalar_of_rank_three", gemm + [node("Div", ["l", "t"], ["y"])], wb + [tensor("t", np.full((1, 1, 1), 2.0))], [out(shape=[1, "n", K])])
+    # A body that no shape can be followed through: the declared output tells that there are two axes.
+    hidden = [node("Shape", ["f"], ["fs"]), node("Expand", ["f", "fs"], ["fe"]), node("MatMul", ["fe", "W"], ["z"]), node("Add", ["z", "b"], ["l"])]
+    mlp("rank_from_output", hidden + [node("Softmax", ["l"], ["y"])], wb3[:2])
     mlp("two_outputs", gemm + [node("Softmax", ["l"], ["y"])], wb, [out("l"), out()])
     mlp("features_out", gemm + [node("Softmax", ["l"], ["y"])], wb, [out(), out("f", ["n", P])])
     mlp("relu_after", gemm + [node("Relu", ["l"], ["y"])], wb, nonlinear=True)
@@ -228,6 +268,27 @@ def make(folder):
           [out(shape=["n", K, 4, 4])], image=True, ok=False, reason="per position")
     m.add("conv_3x3", imnodes + [node("Conv", ["m", "W"], ["z"], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["y"])],
           iminits + [tensor("W", np.tile(kernel, (1, 1, 3, 3)))], [out()], image=True, ok=False, reason="1x1")
+    softmax_last = node("Softmax", ["r"], ["y"], axis=-1)
+    conv("detector", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]), node("Reshape", ["t", "s"], ["r"]), softmax_last], [ints("s", [0, -1, K])],
+         [out(shape=["n", 16, K])], ok=False, reason="per position")
+    conv("detector_logits", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]), node("Reshape", ["t", "s"], ["y"])], [ints("s", [0, -1, K])],
+         [out(shape=["n", 16, K])], ok=False, reason="per position")
+    conv("positions_last", [node("Reshape", ["z", "s"], ["y"])], [ints("s", [0, K, -1])], [out(shape=["n", K, 16])], ok=False, reason="per position")
+    conv("positions_flattened", [node("Flatten", ["z"], ["y"])], outputs=[out(shape=["n", K * 16])], ok=False, reason="per position")
+    conv("one_position", [node("Gather", ["z", "zero"], ["y"], axis=3)], [numpy_helper.from_array(np.int64(0), "zero")], [out(shape=["n", K, 4])], ok=False,
+         reason="one of several positions")
+    conv("half_window", [node("AveragePool", ["z"], ["g"], kernel_shape=[2, 2], strides=[4, 4]), node("Flatten", ["g"], ["y"])], ok=False,
+         reason="not known to be one value per class")
+    tokens = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, D])]
+    no("tokens", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])], wb3[:2], "one answer per position, not per sample",
+       [out(shape=["n", 3, K])], inputs=tokens)
+    no("tokens_mean", [node("MatMul", ["f", "W"], ["z"]), node("ReduceMean", ["z"], ["y"], axes=[1], keepdims=0)], wb3[:1],
+       "one answer per position, not per sample", inputs=tokens)
+    no("tokens_unknown", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])], wb3[:2], "one answer per position, not per sample",
+       [out(shape=["n", "t", K])], inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "t", D])])
+    nothing = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    no("rank_unknown", hidden[:3] + [node("Softmax", ["z"], ["y"])], wb3[:1], "how many axes", [nothing])
+    no("rank_contradicted", gemm + [node("Softmax", ["l"], ["y"])], wb, "shape inference", [out(shape=["n", 1, K])])
     scale = [tensor("s", 0.1), numpy_helper.from_array(np.int8(0), "zp")]
     no("qdq", [node("DequantizeLinear", ["Wq", "s", "zp"], ["W"]), node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
        [numpy_helper.from_array((W * 10).astype(np.int8), "Wq"), tensor("b", B)] + scale, "quantised")

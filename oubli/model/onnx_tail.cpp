@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -21,17 +22,97 @@ struct Axis {
   bool is(Role wanted) const { return role == wanted; }
 };
 
+// What a shift c of all logits does to a value: adds `times` c to it, multiplies it by
+// exp(`times` c), or something else, which is then noted among the non-linear steps.
+struct Shift {
+  enum class Effect { added, factor, shown };
+  Effect effect = Effect::added;
+  double times = 1;
+  bool none() const { return effect != Effect::shown && times == 0; }
+  bool adds() const { return effect == Effect::added || none(); }
+  bool scales() const { return effect == Effect::factor || none(); }
+};
+
+constexpr Shift kNoShift{Shift::Effect::added, 0};
+
+// The functions below give nothing if the effect is of neither kind any more.
+
+Shift with_times(Shift shift, double times) {
+  shift.times = times;
+  return shift;
+}
+
+std::optional<Shift> after_function(std::string_view op, Shift shift) {
+  if (shift.none() || shift.effect == Shift::Effect::shown) return shift;
+  if (op == "Identity" || op == "Cast" || op == "Expand") return shift;
+  if (shift.effect == Shift::Effect::added) {
+    if (op == "Neg") return with_times(shift, -shift.times);
+    if (op == "Exp") return Shift{Shift::Effect::factor, shift.times};
+    return std::nullopt;
+  }
+  if (op == "Log") return Shift{Shift::Effect::added, shift.times};
+  if (op == "Reciprocal") return with_times(shift, -shift.times);
+  if (op == "Sqrt") return with_times(shift, shift.times / 2);
+  if (op == "Neg" || op == "Abs" || op == "Relu" || op == "LeakyRelu") return shift;
+  return std::nullopt;
+}
+
+// A reduction over `classes` classes and nothing else.
+std::optional<Shift> after_reduction(std::string_view op, Shift shift, std::size_t classes) {
+  if (shift.none() || shift.effect == Shift::Effect::shown) return shift;
+  if (op == "ReduceMax" || op == "ReduceMin" || op == "ReduceMean") return shift;
+  if (shift.effect == Shift::Effect::added) {
+    if (op == "ReduceSum") return with_times(shift, shift.times * static_cast<double>(classes));
+    if (op == "ReduceLogSumExp") return shift;
+    return std::nullopt;
+  }
+  if (op == "ReduceSum" || op == "ReduceL1" || op == "ReduceL2") return shift;
+  return std::nullopt;
+}
+
+// Add, Sub, Mul, Div with a constant, which is a single number if it is given.
+std::optional<Shift> after_constant(std::string_view op, bool constant_first,
+                                    std::optional<double> constant, Shift shift) {
+  if (shift.none() || shift.effect == Shift::Effect::shown) return shift;
+  const double sign = constant_first ? -1 : 1;
+  if (shift.effect == Shift::Effect::added) {
+    if (op == "Add") return shift;
+    if (op == "Sub") return with_times(shift, sign * shift.times);
+    if (!constant) return std::nullopt;
+    if (op == "Mul") return with_times(shift, shift.times * *constant);
+    if (op == "Div" && !constant_first) return with_times(shift, shift.times / *constant);
+    return std::nullopt;
+  }
+  if (op == "Mul") return shift;
+  if (op == "Div") return with_times(shift, sign * shift.times);
+  return std::nullopt;
+}
+
+std::optional<Shift> after_pair(std::string_view op, Shift a, Shift b) {
+  if (a.effect == Shift::Effect::shown) return a;
+  if (b.effect == Shift::Effect::shown) return b;
+  const double sign = op == "Sub" || op == "Div" ? -1 : 1;
+  double times = a.times + sign * b.times;
+  if (std::abs(times) <= 1e-9 * std::max(std::abs(a.times), std::abs(b.times))) times = 0;
+  if (op == "Add" || op == "Sub") {
+    if (a.adds() && b.adds()) return Shift{Shift::Effect::added, times};
+    if (a.scales() && b.scales() && a.times == b.times) return a;
+    return std::nullopt;
+  }
+  if (a.scales() && b.scales()) return Shift{Shift::Effect::factor, times};
+  return std::nullopt;
+}
+
 // What is known of a value behind the head.
 struct State {
   enum class Kind {
-    logits,         // one number per class; a common shift of all of them shows
-    exponentials,   // exp of logits: a shift is a common factor
-    probabilities,  // a common shift of the logits does not show
-    reduced,        // one number per sample: a maximum, a sum
-    indices,        // numbers of classes: ArgMax, TopK
-    labels          // class labels looked up by number
+    classes,  // one number per class
+    reduced,  // one number per sample: a maximum, a sum
+    indices,  // numbers of classes: ArgMax, TopK
+    labels    // class labels looked up by number
   };
-  Kind kind = Kind::logits;
+  Kind kind = Kind::classes;
+  Shift shift{};
   std::vector<Axis> axes;    // of values with classes
   bool scaled = false;       // no longer the logits themselves
   bool rank_follows = true;  // from the rank of the logits, whatever that is
@@ -43,9 +124,7 @@ struct State {
   bool spatial() const {
     return std::ranges::find(axes, Axis::Role::positions, &Axis::role) != axes.end();
   }
-  bool has_classes() const {
-    return kind == Kind::logits || kind == Kind::exponentials || kind == Kind::probabilities;
-  }
+  bool has_classes() const { return kind == Kind::classes; }
 };
 
 constexpr std::string_view kPerPosition = "one answer per position, not per sample";
@@ -90,7 +169,9 @@ class TailWalker {
              "{}: output '{}' has one prediction per position (a segmentation network, a "
              "detector?), wanted one per input",
              model_.what(), output.name);
-      } else if (state->second.kind == State::Kind::exponentials) {
+      } else if (state->second.shift.effect == Shift::Effect::factor &&
+                 !state->second.shift.none() &&
+                 (state->second.has_classes() || state->second.kind == State::Kind::reduced)) {
         head_.tail.nonlinear.push_back(fmt::format("exponential output '{}'", output.name));
       }
     }
@@ -251,7 +332,7 @@ class TailWalker {
   void rest_through(const Node& node, const State& state) {
     if (state.kind == State::Kind::reduced &&
         is(node, {"Log", "Neg", "Reciprocal", "Sqrt", "Abs", "Exp", "Expand", "Clip", "Max"})) {
-      return set(node.outputs[0], state);
+      return shifted(node, state, after_function(node.op_type, state.shift));
     }
     if (!is(node,
             {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose"})) {
@@ -260,35 +341,31 @@ class TailWalker {
     set(node.outputs[0], state);
   }
 
-  void nonlinear(const Node& node, State state) {
+  // `state` behind `node`, which does that to a common shift.
+  void shifted(const Node& node, State state, const std::optional<Shift>& shift) {
+    state.scaled = true;
+    if (!shift) head_.tail.nonlinear.push_back(node.describe());
+    state.shift = shift.value_or(Shift{Shift::Effect::shown, 0});
+    set(node.outputs[0], state);
+  }
+
+  void check_pooled(const Node& node, const State& state) const {
     if (state.spatial()) {
       refuse(node,
              "a non-linear step stands between the last layer and the pooling, if there is any (a "
              "detector has one answer per position): mixing rows of the layer would not be mixing "
              "logits");
     }
-    if (state.kind == State::Kind::logits) {
-      head_.tail.nonlinear.push_back(node.describe());
-    }
-    set(node.outputs[0], state);
   }
 
-  void classes_through(const Node& node, State state) {
-    const auto keep = [&] { set(node.outputs[0], state); };
-    if (is(node, {"Identity", "Cast", "Dropout"})) return keep();
-    if (node.op_type == "Neg") {
-      state.scaled = true;
-      return keep();
-    }
+  void classes_through(const Node& node, const State& state) {
+    if (node.op_type == "Dropout") return dropout(node, state);
+    if (is(node, {"Identity", "Cast"})) return set(node.outputs[0], state);
     if (is(node, {"Softmax", "LogSoftmax", "Hardmax"})) return softmax(node, state);
     if (is(node, {"Relu", "Sigmoid", "Clip", "HardSigmoid", "LeakyRelu", "Tanh", "Elu", "Softplus",
-                  "Log", "Reciprocal", "Sqrt", "Abs"})) {
-      return nonlinear(node, state);
-    }
-    if (node.op_type == "Exp") {
-      if (state.spatial()) return nonlinear(node, state);
-      if (state.kind == State::Kind::logits) state.kind = State::Kind::exponentials;
-      return keep();
+                  "Log", "Reciprocal", "Sqrt", "Abs", "Exp", "Neg"})) {
+      if (node.op_type != "Neg") check_pooled(node, state);
+      return shifted(node, state, after_function(node.op_type, state.shift));
     }
     if (is(node, {"GlobalAveragePool", "AveragePool"})) return pool(node, state);
     if (is(node, {"ReduceMax", "ReduceSum", "ReduceLogSumExp", "ReduceMean", "ReduceMin",
@@ -303,6 +380,21 @@ class TailWalker {
     refuse(node, "reads the logits in a way this tool cannot follow");
   }
 
+  void dropout(const Node& node, const State& state) {
+    if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
+      const auto training = onnx::constant_value(model_, node.inputs[2]);
+      const bool off =
+          training && std::ranges::all_of(training->tensor.view.bytes,
+                                          [](std::byte b) { return b == std::byte{0}; });
+      if (!off) refuse(node, "drops classes at random (training mode); export for inference");
+    }
+    if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
+      const auto readers = onnx::readers_of(model_.graph());
+      if (readers.contains(node.outputs[1])) refuse(node, "its mask is used");
+    }
+    set(node.outputs[0], state);
+  }
+
   void softmax(const Node& node, State state) {
     const bool one_axis = model_.opset() >= 13;  // before, all axes from this one on together
     const std::size_t axis = axis_in(node.int_or("axis", one_axis ? -1 : 1), state.rank());
@@ -313,15 +405,17 @@ class TailWalker {
                             : state.axes[i].is(Axis::Role::single) || !over;
       if (!fits) refuse(node, "its axis is not the axis of the classes");
     }
-    if (state.spatial()) return nonlinear(node, state);
-    state.kind = State::Kind::probabilities;
-    set(node.outputs[0], state);
+    check_pooled(node, state);
+    const bool added = state.shift.adds();
+    shifted(node, state,
+            added                                        ? std::optional(kNoShift)
+            : state.shift.effect == Shift::Effect::shown ? std::optional(state.shift)
+                                                         : std::nullopt);
   }
 
   void pool(const Node& node, State state) {
-    if (head_.kind != OnnxHead::Kind::conv || state.kind != State::Kind::logits ||
-        state.rank() < 3 || !state.axes[0].is(Axis::Role::samples) ||
-        !state.axes[1].is(Axis::Role::classes)) {
+    if (head_.kind != OnnxHead::Kind::conv || state.rank() < 3 ||
+        !state.axes[0].is(Axis::Role::samples) || !state.axes[1].is(Axis::Role::classes)) {
       refuse(node, "pools what is no map of logits");
     }
     const State before = state;
@@ -369,9 +463,17 @@ class TailWalker {
     }
     if (reduced[state.axis()]) {
       if (state.spatial()) refuse(node, "reduces over the classes before pooling");
+      const bool alone = std::ranges::all_of(state.axes, [&](const Axis& axis) {
+        return axis.is(Axis::Role::classes) || axis.is(Axis::Role::single) ||
+               !reduced[static_cast<std::size_t>(&axis - state.axes.data())];
+      });
+      const auto shift = alone || is(node, {"ReduceMax", "ReduceMin", "ReduceMean"}) ||
+                                 state.shift.effect == Shift::Effect::factor
+                             ? after_reduction(node.op_type, state.shift, classes_)
+                             : std::nullopt;
       state.kind = State::Kind::reduced;
       state.axes.clear();
-      return set(node.outputs[0], state);
+      return shifted(node, state, shift);
     }
     const State before = state;
     const bool keeps = node.int_or("keepdims", 1) != 0;
@@ -384,8 +486,7 @@ class TailWalker {
       }
       const bool same = old.is(Axis::Role::single) &&
                         is(node, {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum"});
-      const bool mean = old.is(Axis::Role::positions) && node.op_type == "ReduceMean" &&
-                        state.kind == State::Kind::logits;
+      const bool mean = old.is(Axis::Role::positions) && node.op_type == "ReduceMean";
       if (!same && !mean) {
         refuse(node, "reduces over something else than the classes or all positions");
       }
@@ -409,7 +510,8 @@ class TailWalker {
       }
       head_.tail.largest_k =
           std::max(head_.tail.largest_k, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)));
-      if (state.kind == State::Kind::logits && readers_exist(node.outputs[0])) {
+      if (state.shift.effect == Shift::Effect::added && !state.shift.none() &&
+          readers_exist(node.outputs[0])) {
         head_.tail.nonlinear.push_back(node.describe());
       }
       state.kind = State::Kind::reduced;
@@ -697,32 +799,45 @@ class TailWalker {
           onnx::constant_value(model_, node.inputs[side]);
       if (!constant) refuse(node, "combines the logits with another computed value");
       State state = *states[1 - side];
-      if (!state.has_classes()) return set(node.outputs[0], state);
-      if (constant->tensor.view.count() != 1) {
+      const TensorView& view = constant->tensor.view;
+      std::optional<double> number;
+      if (view.count() == 1) {
+        number.emplace();
+        decode(view.dtype, view.bytes, std::span<double>(&*number, 1));
+      }
+      const auto shift = after_constant(node.op_type, side == 0, number, state.shift);
+      if (!state.has_classes()) {
+        if (state.kind != State::Kind::reduced) return set(node.outputs[0], state);
+        return shifted(node, state, shift);
+      }
+      if (!number) {
         refuse(node,
                "works on the classes one by one after the last layer; fold it into the layer");
       }
-      state.scaled = true;
-      const std::size_t rank = constant->tensor.view.rank();  // a higher one raises the result's
-      if (rank > state.rank()) {
-        state.axes.insert(state.axes.begin(), rank - state.rank(), Axis{Axis::Role::single, 1});
+      if (view.rank() > state.rank()) {  // raises the rank of the result
+        state.axes.insert(state.axes.begin(), view.rank() - state.rank(),
+                          Axis{Axis::Role::single, 1});
       }
-      if (node.op_type == "Div" && side == 0) return nonlinear(node, state);  // constant / logits
-      return set(node.outputs[0], state);
+      if (!shift) check_pooled(node, state);
+      return shifted(node, state, shift);
     }
-    State a = *states[0];
-    const State b = *states[1];
-    if (!a.has_classes() && !b.has_classes()) return set(node.outputs[0], a);
-    if (a.has_classes() && b.kind == Kind::reduced) {
-      if (a.kind == Kind::exponentials && (node.op_type == "Div" || node.op_type == "Mul")) {
-        a.kind = Kind::probabilities;
-      } else if (a.kind == Kind::logits && node.op_type != "Sub") {
-        return nonlinear(node, a);
-      }
-      return set(node.outputs[0], a);
+    const State& a = *states[0];
+    const State& b = *states[1];
+    if (a.has_classes() && b.has_classes()) {
+      refuse(node, "combines the logits with themselves in a way this tool cannot follow");
     }
-    if (b.has_classes() && a.kind == Kind::reduced) return nonlinear(node, b);
-    refuse(node, "combines the logits with themselves in a way this tool cannot follow");
+    const auto shift = after_pair(node.op_type, a.shift, b.shift);
+    for (const State* state : {&a, &b}) {
+      const State& other = state == &a ? b : a;
+      if (!state->has_classes() || other.kind != Kind::reduced) continue;
+      check_pooled(node, *state);
+      return shifted(node, *state, shift);
+    }
+    if (a.has_classes() || b.has_classes()) {
+      refuse(node, "combines the logits with themselves in a way this tool cannot follow");
+    }
+    if (a.kind == Kind::reduced && b.kind == Kind::reduced) return shifted(node, a, shift);
+    set(node.outputs[0], a);
   }
 
   // labels[index]: a constant with one label per class loses the forgotten ones.

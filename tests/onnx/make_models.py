@@ -229,6 +229,24 @@ def make(folder):
     mlp("relu_after", gemm + [node("Relu", ["l"], ["y"])], wb, nonlinear=True)
     mlp("sigmoid_after", gemm + [node("Sigmoid", ["l"], ["y"])], wb, nonlinear=True)
     mlp("relu_softmax", gemm + [node("Relu", ["l"], ["r"]), node("Softmax", ["r"], ["y"])], wb, nonlinear=True)
+    # A sigmoid spelled out stays one, and so does a softmax of anything but logits.
+    one, over = tensor("one", 1.0), ints("over", [1])
+    logistic = [node("Neg", ["l"], ["nl"]), node("Exp", ["nl"], ["e"]), node("Add", ["e", "one"], ["e1"]), node("Reciprocal", ["e1"], ["s"])]
+    mlp("sigmoid_spelled_out", gemm + logistic[:3] + [node("Reciprocal", ["e1"], ["y"])], wb + [one], nonlinear=True)
+    mlp("sigmoid_normalised", gemm + logistic + [node("ReduceSum", ["s", "over"], ["sum"]), node("Div", ["s", "sum"], ["y"])], wb + [one, over], nonlinear=True)
+    mlp("softmax_of_exp", gemm + [node("Exp", ["l"], ["e"]), node("Softmax", ["e"], ["y"])], wb, nonlinear=True)
+    mlp("exp_and_one", gemm + [node("Exp", ["l"], ["e"]), node("Add", ["e", "one"], ["e1"]), node("ReduceSum", ["e1", "over"], ["sum"]),
+                               node("Div", ["e1", "sum"], ["y"])], wb + [one, over], nonlinear=True)
+    mlp("exp_over_sum", gemm + [node("Exp", ["l"], ["e"]), node("ReduceSum", ["e", "over"], ["sum"]), node("Div", ["e", "sum"], ["y"])], wb + [over])
+    mlp("exp_times_reciprocal", gemm + [node("Exp", ["l"], ["e"]), node("ReduceSum", ["e", "over"], ["sum"]), node("Reciprocal", ["sum"], ["r"]),
+                                        node("Mul", ["e", "r"], ["y"])], wb + [over])
+    mlp("exp_times_sum", gemm + [node("Exp", ["l"], ["e"]), node("ReduceSum", ["e", "over"], ["sum"]), node("Mul", ["e", "sum"], ["y"])], wb + [over],
+        nonlinear=True)
+    mlp("less_log_sum_exp", gemm + [node("ReduceLogSumExp", ["l"], ["lse"], axes=[1]), node("Sub", ["l", "lse"], ["y"])], wb)
+    mlp("probability_times_maximum", gemm + [node("Softmax", ["l"], ["p"]), node("ReduceMax", ["l"], ["mx"], axes=[1]), node("Mul", ["p", "mx"], ["y"])], wb,
+        nonlinear=True)
+    mode = lambda on: [tensor("ratio", 0.5), numpy_helper.from_array(np.array(on), "mode")]
+    mlp("dropout_off", gemm + [node("Dropout", ["l", "ratio", "mode"], ["y"])], wb + mode(False))
     labels = helper.make_tensor("labels", TensorProto.STRING, [K], [n.encode() for n in NAMES])
     mlp("labels", gemm + [node("ArgMax", ["l"], ["i"], axis=1, keepdims=0), node("Gather", ["labels", "i"], ["label"]),
                           node("Softmax", ["l"], ["y"])], wb + [labels],
@@ -312,6 +330,7 @@ def make(folder):
                                 node("ZipMap", ["p"], ["map"], domain=ml, classlabels_strings=NAMES)], [],
           [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out("map")], ok=False, reason="scikit-learn", domains=[ml], checker=False)
     m.add("trees", [node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain=ml)], [], [out("p")], ok=False, reason="tree", domains=[ml], checker=False)
+    no("dropout_on", gemm + [node("Dropout", ["l", "ratio", "mode"], ["y"])], wb + mode(True), "at random")
     no("computed_weights", [node("Relu", ["W"], ["W2"]), node("Gemm", ["f", "W2", "b"], ["y"], transB=1)], wb, "computed")
     with open(os.path.join(folder, "manifest.json"), "w") as file:
         json.dump(m.manifest, file, indent=1)

@@ -156,6 +156,7 @@ class TailWalker {
       follow(node);
     }
     check_declared();
+    check_label_readers();
     for (const onnx::ValueInfo& output : model_.graph().outputs) {
       if (extents_.contains(output.name)) {
         fail(ErrorCode::unfilterable, "{}: output '{}' tells the number of classes", model_.what(),
@@ -840,6 +841,42 @@ class TailWalker {
     set(node.outputs[0], a);
   }
 
+  // Labels that can be cut: one per class along the axis of the look-up, stored as they are read.
+  void check_labels(const Node& node) const {
+    const std::string& value = node.inputs[0];
+    const onnx::TensorInfo* initializer = model_.graph().initializer(value);
+    const Node* maker = model_.graph().producer(value);
+    const onnx::Attribute* stored = maker == nullptr ? nullptr : maker->attribute("value");
+    if (initializer == nullptr && (stored == nullptr || maker->op_type != "Constant")) {
+      refuse(node, fmt::format("the labels '{}' are computed or listed in an attribute, wanted a "
+                               "stored tensor",
+                               value));
+    }
+    const std::vector<std::int64_t> dims =
+        initializer != nullptr ? initializer->dims : model_.tensor_info(stored->tensor, value).dims;
+    const std::size_t axis =
+        axis_in(node.op_type == "Gather" ? node.int_or("axis", 0) : -1, dims.size());
+    const auto many = std::ranges::count_if(dims, [](std::int64_t extent) { return extent != 1; });
+    if (axis >= dims.size() || dims[axis] != static_cast<std::int64_t>(classes_) || many != 1) {
+      refuse(node, fmt::format("the labels '{}' are not one per class", value));
+    }
+  }
+
+  // A table with the labels of classes is cut, so nothing else may depend on it.
+  void check_label_readers() const {
+    const auto readers = onnx::readers_of(model_.graph());
+    const std::vector<std::string>& tables = head_.tail.label_constants;  // once for each look-up
+    for (const std::string& table : tables) {
+      const onnx::Readers& all = readers.at(table);
+      if (all.graph_output || all.subgraph ||
+          std::ranges::count(tables, table) != static_cast<std::ptrdiff_t>(all.nodes.size())) {
+        fail(ErrorCode::unfilterable,
+             "{}: the labels '{}' are used elsewhere too, where all of them may be needed",
+             model_.what(), table);
+      }
+    }
+  }
+
   // labels[index]: a constant with one label per class loses the forgotten ones.
   void look_up(const Node& node, const std::vector<const State*>& states) {
     if (node.op_type == "Gather" && states.size() == 2 && states[1] == nullptr &&
@@ -851,6 +888,7 @@ class TailWalker {
       refuse(node, "picks single classes out of the logits");
     }
     const State state = *states[1];
+    check_labels(node);
     head_.tail.label_constants.push_back(node.inputs[0]);
     State labels = state;
     labels.kind = State::Kind::labels;

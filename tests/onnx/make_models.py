@@ -251,6 +251,11 @@ def make(folder):
     mlp("labels", gemm + [node("ArgMax", ["l"], ["i"], axis=1, keepdims=0), node("Gather", ["labels", "i"], ["label"]),
                           node("Softmax", ["l"], ["y"])], wb + [labels],
         [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out()])
+    best = gemm + [node("ArgMax", ["l"], ["i"], axis=1, keepdims=0), node("Gather", ["labels", "i"], ["label"]), node("Softmax", ["l"], ["y"])]
+    label_out = helper.make_tensor_value_info("label", TensorProto.STRING, ["n"])
+    mlp("labels_constant", [node("Constant", [], ["labels"], value=labels)] + best, wb, [label_out, out()])
+    mlp("labels_twice", best + [node("TopK", ["l", "k"], ["v", "j"]), node("Gather", ["labels", "j"], ["label2"])], wb + [labels, ints("k", [2])],
+        [label_out, out(), helper.make_tensor_value_info("label2", TensorProto.STRING, ["n", 2])])
     mlp("top_k", gemm + [node("TopK", ["l", "k"], ["v", "i"])], wb + [ints("k", [3])],
         [out("v", ["n", 3]), helper.make_tensor_value_info("i", TensorProto.INT64, ["n", 3])], nonlinear=True)
     # --- names
@@ -331,6 +336,16 @@ def make(folder):
           [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out("map")], ok=False, reason="scikit-learn", domains=[ml], checker=False)
     m.add("trees", [node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain=ml)], [], [out("p")], ok=False, reason="tree", domains=[ml], checker=False)
     no("dropout_on", gemm + [node("Dropout", ["l", "ratio", "mode"], ["y"])], wb + mode(True), "at random")
+    no("labels_shown", best + [node("Identity", ["labels"], ["all"])], wb + [labels], "used elsewhere",
+       [label_out, out(), helper.make_tensor_value_info("all", TensorProto.STRING, [K])])
+    no("labels_output", best, wb + [labels], "used elsewhere", [label_out, out(), helper.make_tensor_value_info("labels", TensorProto.STRING, [K])])
+    no("labels_by_number", best + [node("Gather", ["labels", "last"], ["l4"])], wb + [labels, ints("last", [K - 1])], "used elsewhere",
+       [label_out, out(), helper.make_tensor_value_info("l4", TensorProto.STRING, [1])])
+    no("labels_listed", [node("Constant", [], ["labels"], value_strings=NAMES)] + best, wb, "wanted a stored tensor", [label_out, out()])
+    no("labels_behind_identity", [node("Identity", ["labels0"], ["labels"])] + best, wb + [helper.make_tensor("labels0", TensorProto.STRING, [K], [
+        n.encode() for n in NAMES])], "wanted a stored tensor", [label_out, out()])
+    no("labels_in_pairs", best, wb + [ints("labels", [[10 * i, i] for i in range(K)])], "not one per class",
+       [helper.make_tensor_value_info("label", TensorProto.INT64, ["n", 2]), out()])
     no("computed_weights", [node("Relu", ["W"], ["W2"]), node("Gemm", ["f", "W2", "b"], ["y"], transB=1)], wb, "computed")
     with open(os.path.join(folder, "manifest.json"), "w") as file:
         json.dump(m.manifest, file, indent=1)

@@ -313,6 +313,8 @@ class Rewriter {
       *axis = kept_;
     } else {
       shape = bias_shape_for_new();
+      // A single number of a higher rank than the product raised the rank of the sum.
+      while (shape.size() < head_.bias_shape.size()) shape.insert(shape.begin(), 1);
     }
     replace_constant(node, head_.bias_input, *head_.bias, bias, shape, shape);
   }

@@ -306,7 +306,7 @@ std::optional<Shape> OnnxShapes::result_of(const Node& node) const {
   const Shape* from = input_shape(node, 0);
   if (from == nullptr) return std::nullopt;
   const std::size_t rank = from->size();
-  if (keeps_shape(node)) return *from;
+  if (keeps_shape(node) || (node.op_type == "Pad" && pads_nothing(model_, node))) return *from;
   if (node.op_type == "MatMul") return matmul(node);
   if (node.op_type == "Gemm") {
     const Shape* weights = input_shape(node, 1);
@@ -534,7 +534,7 @@ std::optional<Shape> OnnxShapes::squeeze(const Node& node, const Shape& from) co
     Shape shape;
     if (!axes) {
       for (const Extent& extent : from) {
-        if (!extent.value && !extent.batch) return std::nullopt;
+        if (!extent.value) return std::nullopt;
         if (extent.value != 1) shape.push_back(extent);
       }
       return shape;
@@ -584,6 +584,16 @@ std::optional<Shape> OnnxShapes::reduce(const Node& node, const Shape& from) con
     }
   }
   return shape;
+}
+
+bool pads_nothing(const onnx::Model& model, const onnx::Node& node) {
+  std::optional<std::vector<std::int64_t>> pads;
+  if (const onnx::Attribute* given = node.attribute("pads")) {
+    pads = given->ints;
+  } else if (node.inputs.size() > 1) {
+    pads = onnx::constant_ints(model, node.inputs[1]);
+  }
+  return pads && std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; });
 }
 
 }  // namespace oubli

@@ -62,4 +62,7 @@ class OnnxShapes {
   std::map<std::string, std::vector<Entry>, std::less<>> entries_;
 };
 
+// A Pad that adds nothing, as exporters put before pooling.
+[[nodiscard]] bool pads_nothing(const onnx::Model& model, const onnx::Node& node);
+
 }  // namespace oubli

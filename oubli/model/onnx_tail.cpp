@@ -361,6 +361,9 @@ class TailWalker {
 
   void classes_through(const Node& node, const State& state) {
     if (node.op_type == "Dropout") return dropout(node, state);
+    if (node.op_type == "Pad" && pads_nothing(model_, node)) {
+      return set(node.outputs[0], state);
+    }
     if (is(node, {"Identity", "Cast"})) return set(node.outputs[0], state);
     if (is(node, {"Softmax", "LogSoftmax", "Hardmax"})) return softmax(node, state);
     if (is(node, {"Relu", "Sigmoid", "Clip", "HardSigmoid", "LeakyRelu", "Tanh", "Elu", "Softplus",
@@ -725,6 +728,12 @@ class TailWalker {
           refuse(node, "does not say which axes it removes");
         }
         if (axis.extent != 1) result.push_back(axis);
+      }
+      // A file made for a single sample says that its axis goes, too.
+      const OnnxShapes::Shape* shape = shapes_.shape(node.outputs[0]);
+      if (shape != nullptr && shape->size() + 1 == result.size()) {
+        std::erase_if(
+            result, [](const Axis& axis) { return axis.is(Axis::Role::samples) && !axis.extent; });
       }
       state.rank_follows = false;
       return rearranged(node, state, std::move(result));

@@ -182,6 +182,8 @@ def make(folder):
     conv("conv_flat_mean", [node("Reshape", ["z", "s"], ["r"]), node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0)], [ints("s", [0, 0, -1])])
     conv("conv_counted_mean", [node("Reshape", ["z", "s"], ["r"]), node("ReduceMean", ["r"], ["y"], axes=[2], keepdims=0)], [ints("s", [0, K, 16])])
     conv("conv_whole_window", [node("AveragePool", ["z"], ["g"], kernel_shape=[4, 4]), node("Flatten", ["g"], ["y"])])
+    conv("conv_padded_by_nothing", [node("Pad", ["z", "pads"], ["q"]), node("AveragePool", ["q"], ["g"], kernel_shape=[4, 4]), node("Flatten", ["g"], ["y"])],
+         [ints("pads", [0] * 8)])
     conv("conv_scaled_pool", [node("Mul", ["z", "t"], ["q"]), node("GlobalAveragePool", ["q"], ["g"]), node("Flatten", ["g"], ["y"])], [tensor("t", 2.0)])
     conv("conv_last_pool", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]), node("ReduceMean", ["t"], ["y"], axes=[1, 2], keepdims=0)])
     # --- what follows
@@ -220,6 +222,10 @@ def make(folder):
     mlp("matmul_lifted", lifted + [node("Softmax", ["l3"], ["y"], axis=-1)], wb3, [out(shape=["n", 1, K])])
     mlp("matmul_lifted_mean", lifted + [node("ReduceMean", ["l3"], ["y"], axes=[1], keepdims=0)], wb3)
     mlp("matmul_lifted_squeezed", lifted + [node("Softmax", ["l3"], ["s"], axis=2), node("Squeeze", ["s", "middle"], ["y"])], wb3)
+    mlp("bias_of_rank_three", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["l3"]), node("Softmax", ["l3"], ["y"])],
+        [tensor("W", W.T), tensor("b", B[None, None])], [out(shape=[1, "n", K])])
+    m.add("single_bias_of_rank_three", imnodes + average + [node("Flatten", ["a"], ["f"]), node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
+          iminits + [tensor("W", W.T), tensor("b", np.full((1, 1, 1), 0.1))], [out(shape=[1, "n", K])], image=True)
     mlp("scalar_of_rank_three", gemm + [node("Div", ["l", "t"], ["y"])], wb + [tensor("t", np.full((1, 1, 1), 2.0))], [out(shape=[1, "n", K])])
     # A body that no shape can be followed through: the declared output tells that there are two axes.
     hidden = [node("Shape", ["f"], ["fs"]), node("Expand", ["f", "fs"], ["fe"]), node("MatMul", ["fe", "W"], ["z"]), node("Add", ["z", "b"], ["l"])]
@@ -320,6 +326,16 @@ def make(folder):
        [numpy_helper.from_array((W.T * 10).astype(np.int8), "Wq")] + scale, "quantised")
     no("two_heads", [node("Gemm", ["f", "W", "b"], ["y"], transB=1), node("Gemm", ["f", "V"], ["boxes"], transB=1)],
        wb + [tensor("V", W[:4])], "several last layers", [out(), out("boxes", ["n", 4])])
+    second = [node("Softmax", ["l"], ["y"]), node("Gemm", ["f", "V"], ["e"], transB=1)]
+    weights2 = wb + [tensor("V", np.roll(W, 1, 1)[:4])]
+    no("second_head_normalised", gemm + second + [node("LpNormalization", ["e"], ["e2"])], weights2, "several last layers", [out(), out("e2", ["n", 4])])
+    no("second_head_joined", gemm + second + [node("Concat", ["e", "e"], ["e2"], axis=1)], weights2, "several last layers", [out("e2", ["n", 8]), out()])
+    mlp("normalised_features_out", gemm + [node("Softmax", ["l"], ["y"]), node("LpNormalization", ["f"], ["unit"])], wb, [out(), out("unit", ["n", P])])
+    column = [tensor("W", W.T), tensor("b", B[:, None])]
+    no("gemm_bias_column", [node("Gemm", ["f", "W", "b"], ["y"])], column, "one value for each sample", [out(shape=[K, K])],
+       inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [K, D])])
+    no("matmul_bias_column", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])], column, "one value for each sample", [out(shape=[K, K])],
+       inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, D])])
     no("batch_norm_after", gemm + [node("BatchNormalization", ["l", "b", "b", "b", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "normalisation")
     no("per_class_scale", gemm + [node("Mul", ["l", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "one by one")
     no("slice_after", gemm + [node("Slice", ["l", "from", "to", "ax"], ["y"])], wb + [ints("from", [0]), ints("to", [3]), ints("ax", [1])],

@@ -259,6 +259,22 @@ std::string describe_runtime(const std::shared_ptr<const OnnxRuntime>& runtime) 
   return runtime ? fmt::format("ONNX Runtime {}", runtime->version()) : "built in (oubli/nn)";
 }
 
+namespace {
+
+// Half the distance from 0 to the next number, in what the layer computes with.
+double smallest_rounding(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 0x1p-25;
+    case DType::bf16:
+      return 0x1p-134;
+    default:  // logits are compared as float32
+      return 0x1p-150;
+  }
+}
+
+}  // namespace
+
 double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
   const std::size_t samples = batch.features.rows();
   Matrix<double> features(samples, batch.features.cols());
@@ -267,12 +283,15 @@ double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
   const Matrix<double> bounds = magnitudes_of(head, features);
   const double eps = std::max(unit_roundoff(head.weights.dtype), unit_roundoff(DType::f32));
   const double factor = eps * (std::sqrt(static_cast<double>(features.cols())) + 8);
+  const double smallest = smallest_rounding(head.weights.dtype);
   double worst = 0;
   for (std::size_t i = 0; i < samples; ++i) {
+    double length = 1;  // |f|_1 + 1: roundings near 0 are absolute
+    for (const double feature : features.row(i)) length += std::abs(feature);
     for (std::size_t j = 0; j < computed.cols(); ++j) {
       const double found = static_cast<double>(batch.logits(i, j));
       const double difference = std::abs(computed(i, j) - found);
-      const double bound = factor * bounds(i, j) + 1e-30;
+      const double bound = factor * bounds(i, j) + smallest * length + 1e-30;
       const double ratio = difference / bound;
       worst = std::isfinite(ratio) ? std::max(worst, ratio) : HUGE_VAL;
     }

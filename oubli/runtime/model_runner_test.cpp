@@ -116,5 +116,19 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
   fs::remove_all(folder);
 }
 
+// The smallest float16 times 0.4 is 0 in float16: no sign of a wrong layer.
+TEST(ModelRunner, RoundingNearZeroIsAbsolute) {
+  const double smallest = 0x1p-24;
+  Tensor weights = to_tensor(std::vector<double>{smallest, 3 * smallest}, DType::f16);
+  weights.shape = {2, 1};
+  HeadView head;
+  head.weights = weights.view("W");
+  const ModelRunner::Batch batch{Matrix<float>(1, 1, {0.4F}),
+                                 Matrix<float>(1, 2, {0, static_cast<float>(smallest)})};
+  EXPECT_LE(head_mismatch(head, batch), 1);
+  head.weight_scale = 8;
+  EXPECT_GT(head_mismatch(head, batch), 1);
+}
+
 }  // namespace
 }  // namespace oubli

@@ -228,8 +228,9 @@ OnnxHead head_of_output(const Model& model, const std::string& output) {
       if (node->op_type == "Gemm") return gemm_head(model, *node);
       if (node->op_type == "MatMul") return matmul_head(model, *node);
       if (node->op_type == "Conv") return conv_head(model, *node);
-      if (node->op_type == "Add" && node->inputs.size() == 2) {
+      if (is_any_of(node->op_type, {"Add", "Sub"}) && node->inputs.size() == 2) {
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+          if (node->op_type == "Sub" && side == 0) continue;  // b - W f
           const Node* product = model.graph().producer(node->inputs[1 - side]);
           if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty())
             continue;
@@ -322,6 +323,7 @@ HeadView OnnxHead::view() const {
   } else if (kind == Kind::matmul) {
     view.transposed = weights_input == 1;
   }
+  if (bias_node != nullptr && bias_node->op_type == "Sub") view.bias_scale = -1;
   if (bias_unused) {
     view.bias_scale = 1;
   } else if (bias) {

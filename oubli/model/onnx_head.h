@@ -40,7 +40,7 @@ struct OnnxHead {
 
   Kind kind = Kind::gemm;
   const onnx::Node* node = nullptr;       // the Gemm, MatMul or Conv
-  const onnx::Node* bias_node = nullptr;  // the Add after a MatMul
+  const onnx::Node* bias_node = nullptr;  // the Add or Sub after a MatMul
   std::size_t weights_input = 1;          // which input of `node`
   std::size_t bias_input = 2;             // ... of `node`, or of `bias_node`
   onnx::Constant weights;

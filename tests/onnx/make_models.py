@@ -120,6 +120,7 @@ def make(folder):
         [tensor("W", W.T), tensor("b", B)])
     mlp("matmul_add_row", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
         [tensor("W", W.T), tensor("b", B[None])])
+    mlp("matmul_less_bias", [node("MatMul", ["f", "W"], ["z"]), node("Sub", ["z", "b"], ["y"])], [tensor("W", W.T), tensor("b", -B)])
     mlp("matmul_left", [node("Transpose", ["f"], ["ft"], perm=[1, 0]), node("MatMul", ["W", "ft"], ["z"]),
                         node("Add", ["z", "b"], ["zb"]), node("Transpose", ["zb"], ["y"], perm=[1, 0])],
         [tensor("W", W), tensor("b", B[:, None])])

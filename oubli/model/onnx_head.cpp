@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "oubli/model/onnx_shapes.h"
+
 namespace oubli {
 
 namespace {
@@ -67,7 +69,8 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
                      "Relu",        "Sigmoid",    "Exp",       "Log",        "Clip",
                      "HardSigmoid", "LeakyRelu",  "Tanh",      "Elu",        "Softplus",
                      "Neg",         "ArgMax",     "TopK",      "ReduceMean", "GlobalAveragePool",
-                     "AveragePool", "ReduceMax",  "ReduceSum", "Hardmax",    "Reciprocal"})) {
+                     "AveragePool", "ReduceMax",  "ReduceSum", "Hardmax",    "Reciprocal",
+                     "Pad"})) {
     return node.inputs.front();
   }
   if (is_any_of(op, {"Div", "Sub", "Mul", "Add"}) && node.inputs.size() == 2) {
@@ -78,9 +81,12 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
     if (op == "Div" || op == "Sub" || op == "Mul") return node.inputs.front();
     return std::nullopt;
   }
-  if (op == "Gather" && node.inputs.size() == 2 &&
-      model.graph().producer(node.inputs[0]) == nullptr)
-    return node.inputs[1];  // labels looked up by index
+  if (op == "Gather" && node.inputs.size() == 2) {
+    if (onnx::constant_value(model, node.inputs[1])) return node.inputs[0];  // logits[:, :, 0]
+    const Node* maker = model.graph().producer(node.inputs[0]);
+    if (maker == nullptr || is_any_of(maker->op_type, {"Constant", "Identity"}))
+      return node.inputs[1];  // labels looked up by index
+  }
   return std::nullopt;
 }
 
@@ -88,23 +94,28 @@ bool is_float_constant(const std::optional<Constant>& constant) {
   return constant && is_float(constant->tensor.view.dtype);
 }
 
-std::size_t rank_of(const Model& model, const std::string& value) {
-  for (const auto* infos :
-       {&model.graph().value_infos, &model.graph().outputs, &model.graph().inputs}) {
-    for (const onnx::ValueInfo& info : *infos) {
-      if (info.name == value && info.shape) return info.shape->size();
-    }
-  }
-  return 2;  // not stated; the features are looked at again when the model runs
+// Whether a bias of that shape is added to the classes, not to the samples: they are the last axis,
+// or the last but one if samples stand in columns.
+bool lies_along_classes(const OnnxHead& head, const std::vector<std::size_t>& shape,
+                        std::size_t classes) {
+  const bool columns = head.kind == OnnxHead::Kind::matmul && head.columns;
+  const std::size_t from_end = columns ? 2 : 1;
+  return shape.size() >= from_end && shape[shape.size() - from_end] == classes;
 }
 
-// A bias as one number per class, whatever it is stored as: [C], [1, C], [C, 1], a single number.
+// A bias as one number per class, whatever it is stored as: [C], [1, C], a single number; [C, 1]
+// where samples stand in columns.
 void check_bias(const Model& model, const Node& node, OnnxHead& head, std::size_t classes) {
   TensorView& bias = head.bias->tensor.view;
   head.bias_shape = bias.shape;
   const std::size_t count = bias.count();
   const bool vector = std::ranges::count_if(bias.shape, [](std::size_t n) { return n != 1; }) <= 1;
   if (count == classes && vector) {
+    if (!lies_along_classes(head, bias.shape, classes)) {
+      fail(ErrorCode::unfilterable,
+           "{}: {}: the bias is {}, one value for each sample, wanted one for each class",
+           model.what(), node.describe(), oubli::describe(bias));
+    }
     bias.shape = {classes};
     return;
   }
@@ -182,7 +193,6 @@ OnnxHead conv_head(const Model& model, const Node& node) {
   OnnxHead head;
   head.kind = OnnxHead::Kind::conv;
   head.node = &node;
-  head.spatial = true;
   head.weights = stored_weights(model, node);
   TensorView& view = head.weights.tensor.view;
   const bool one_by_one =
@@ -218,8 +228,9 @@ OnnxHead head_of_output(const Model& model, const std::string& output) {
       if (node->op_type == "Gemm") return gemm_head(model, *node);
       if (node->op_type == "MatMul") return matmul_head(model, *node);
       if (node->op_type == "Conv") return conv_head(model, *node);
-      if (node->op_type == "Add" && node->inputs.size() == 2) {
+      if (is_any_of(node->op_type, {"Add", "Sub"}) && node->inputs.size() == 2) {
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+          if (node->op_type == "Sub" && side == 0) continue;  // b - W f
           const Node* product = model.graph().producer(node->inputs[1 - side]);
           if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty())
             continue;
@@ -260,6 +271,46 @@ bool depends_on(const Model& model, const std::string& value, const Node& node) 
   return false;
 }
 
+// The nodes that `value` is computed from.
+std::set<const Node*> makers_of(const Model& model, const std::string& value) {
+  std::set<std::string_view> needed{value};
+  std::set<const Node*> makers;
+  const std::vector<Node>& nodes = model.graph().nodes;
+  for (auto maker = nodes.rbegin(); maker != nodes.rend(); ++maker) {
+    const bool is_needed = std::ranges::any_of(
+        maker->outputs, [&](const std::string& output) { return needed.contains(output); });
+    if (!is_needed) continue;
+    makers.insert(&*maker);
+    needed.insert(maker->inputs.begin(), maker->inputs.end());
+    needed.insert(maker->outer_names.begin(), maker->outer_names.end());
+  }
+  return makers;
+}
+
+// An output that cannot be followed back to a layer must not be the end of another head: made
+// by weights that the head itself does not depend on.
+void check_other_output(const Model& model, const OnnxHead& head, const std::string& output) {
+  const std::set<const Node*> body = makers_of(model, head.node->outputs.at(0));
+  const std::set<const Node*> makers = makers_of(model, output);
+  if (makers.contains(head.node)) return;  // the walk forward judges it
+  for (const Node& node : model.graph().nodes) {
+    if (!makers.contains(&node) || body.contains(&node)) continue;
+    const bool layer = is_any_of(node.op_type, {"Gemm", "MatMul", "Conv", "ConvTranspose", "LSTM",
+                                                "GRU", "RNN"}) &&
+                       std::ranges::any_of(node.inputs, [&](const std::string& input) {
+                         return is_float_constant(onnx::constant_value(model, input));
+                       });
+    if (!layer && node.domain.empty() && !node.op_type.starts_with("QLinear") &&
+        !node.op_type.ends_with("Integer")) {
+      continue;
+    }
+    fail(ErrorCode::unfilterable,
+         "{}: its outputs come from several last layers, the {} and, for '{}', the {}; wanted a "
+         "classifier with one",
+         model.what(), head.node->describe(), output, node.describe());
+  }
+}
+
 }  // namespace
 
 HeadView OnnxHead::view() const {
@@ -272,6 +323,7 @@ HeadView OnnxHead::view() const {
   } else if (kind == Kind::matmul) {
     view.transposed = weights_input == 1;
   }
+  if (bias_node != nullptr && bias_node->op_type == "Sub") view.bias_scale = -1;
   if (bias_unused) {
     view.bias_scale = 1;
   } else if (bias) {
@@ -292,6 +344,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
   }
   std::optional<OnnxHead> found;
   std::optional<Error> first_refusal;
+  std::vector<std::string> refused;
   for (const onnx::ValueInfo& output : model.graph().outputs) {
     std::optional<OnnxHead> head;
     try {
@@ -299,6 +352,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::unfilterable) throw;
       if (!first_refusal) first_refusal = error;
+      refused.push_back(output.name);
       continue;
     }
     if (!found || depends_on(model, head->features, *found->node)) {
@@ -312,6 +366,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
   }
   if (!found) throw Error(*first_refusal);
   OnnxHead& head = *found;
+  for (const std::string& output : refused) check_other_output(model, head, output);
 
   const TensorView& weights = head.weights.tensor.view;
   if (!is_float(weights.dtype) || weights.rank() != 2) {
@@ -334,13 +389,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
     }
     check_bias(model, *head.node, head, classes);
   }
-  if (head.kind == OnnxHead::Kind::matmul) {
-    head.logits_rank = rank_of(model, head.logits);
-    if (head.logits_rank < 2)
-      refuse(model, *head.node, "works on a single vector, wanted a batch axis");
-    head.logits_axis = head.logits_rank - (head.columns ? 2 : 1);
-  }
-  follow_tail(model, head, classes);
+  follow_tail(model, OnnxShapes(model), head, classes);
   if (to_filter && head.tail.largest_k >= classes) {
     refuse(model, *head.node,
            fmt::format("its {} best of {} classes are asked for by a TopK; with one class "

@@ -11,6 +11,8 @@
 
 namespace oubli {
 
+class OnnxShapes;
+
 // What follows the logits in a graph: every value that still has one entry per class, and every
 // constant that depends on how many classes there are.
 struct OnnxTail {
@@ -18,8 +20,9 @@ struct OnnxTail {
     std::string name;
     std::size_t class_axis;
   };
-  struct ShapeConstant {  // the shape of a Reshape that spells out the number of classes
+  struct ShapeConstant {  // the shape of a Reshape, or a part of it, that spells out their number
     const onnx::Node* node;
+    std::size_t input;  // which of the node's: a constant; or the attribute `shape`
     std::size_t position;
   };
   std::vector<Value> values;
@@ -37,7 +40,7 @@ struct OnnxHead {
 
   Kind kind = Kind::gemm;
   const onnx::Node* node = nullptr;       // the Gemm, MatMul or Conv
-  const onnx::Node* bias_node = nullptr;  // the Add after a MatMul
+  const onnx::Node* bias_node = nullptr;  // the Add or Sub after a MatMul
   std::size_t weights_input = 1;          // which input of `node`
   std::size_t bias_input = 2;             // ... of `node`, or of `bias_node`
   onnx::Constant weights;
@@ -48,8 +51,8 @@ struct OnnxHead {
   std::string logits;           // the value with bias, for Conv after pooling if there is any
   bool columns = false;         // features stand in columns (features x samples)
   std::size_t logits_axis = 1;  // the class axis of `logits`
-  std::size_t logits_rank = 2;
-  bool spatial = false;  // Conv: features and logits may have positions, averaged over
+  std::size_t logits_rank =
+      2;  // of a Gemm or Conv; features and logits of a Conv may have positions
   OnnxTail tail;
 
   // logits = weight_scale W f + bias_scale b. Views into the model.
@@ -65,6 +68,7 @@ struct OnnxHead {
 [[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, bool to_filter = true);
 
 // The forward walk: fills `tail`. Called by find_onnx_head.
-void follow_tail(const onnx::Model& model, OnnxHead& head, std::size_t classes);
+void follow_tail(const onnx::Model& model, const OnnxShapes& shapes, OnnxHead& head,
+                 std::size_t classes);
 
 }  // namespace oubli

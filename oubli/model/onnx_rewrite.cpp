@@ -201,12 +201,14 @@ class Rewriter {
                     value));
   }
 
-  std::string fresh_name(const std::string& base) const {
+  std::string fresh_name(const std::string& base) {
     std::string name = base + "_filtered";
-    while (readers_.contains(name) || model_.graph().producer(name) != nullptr ||
+    while (made_.contains(name) || readers_.contains(name) ||
+           model_.graph().producer(name) != nullptr ||
            model_.graph().initializer(name) != nullptr) {
       name += "_";
     }
+    made_.insert(name);
     return name;
   }
 
@@ -312,6 +314,8 @@ class Rewriter {
       *axis = kept_;
     } else {
       shape = bias_shape_for_new();
+      // A single number of a higher rank than the product raised the rank of the sum.
+      while (shape.size() < head_.bias_shape.size()) shape.insert(shape.begin(), 1);
     }
     replace_constant(node, head_.bias_input, *head_.bias, bias, shape, shape);
   }
@@ -441,7 +445,8 @@ class Rewriter {
 
   void fix_reshape(const OnnxTail::ShapeConstant& shape) {
     const Node& node = *shape.node;
-    if (const onnx::Attribute* attribute = node.attribute("shape")) {
+    const onnx::Attribute* attribute = node.attribute("shape");
+    if (attribute != nullptr && node.op_type == "Reshape") {
       std::vector<std::int64_t> values = attribute->ints;
       values[shape.position] = static_cast<std::int64_t>(kept_);
       Message& message = onnx::open(node_message(node).fields[attribute->field], model_.what());
@@ -451,21 +456,21 @@ class Rewriter {
       message.add(onnx::packed_field(schema::attribute::kInts, values));
       return;
     }
-    const onnx::Constant constant = onnx::constant_value(model_, node.inputs[1]).value();
+    const onnx::Constant constant = onnx::constant_value(model_, node.inputs[shape.input]).value();
     const TensorView& old = constant.tensor.view;
     Tensor tensor{old.dtype, old.shape, {old.bytes.begin(), old.bytes.end()}};
     const std::size_t size = size_of(old.dtype);
     for (std::size_t i = 0; i < size; ++i) {
       tensor.bytes[shape.position * size + i] = static_cast<std::byte>(kept_ >> (8 * i));
     }
-    const std::string& value = node.inputs[1];
+    const std::string& value = node.inputs[shape.input];
     if (only_reader(value, node)) {
-      replace_constant(node, 1, constant, tensor, tensor.shape, tensor.shape);
+      replace_constant(node, shape.input, constant, tensor, tensor.shape, tensor.shape);
       return;
     }
     const std::string name = fresh_name(value);
     add_initializer(name, tensor, tensor.shape);
-    set_input(node, 1, name);
+    set_input(node, shape.input, name);
   }
 
   void cut_labels(const std::string& value) {
@@ -588,6 +593,7 @@ class Rewriter {
   std::map<std::string, std::vector<OnnxSideFile::Patch>> patches_;
   std::optional<std::pair<std::size_t, Message>> pending_;
   std::optional<RowScan> scan_;  // made when there is something to look through
+  std::set<std::string> made_;   // names given to new tensors
   OnnxRewrite result_;
 };
 

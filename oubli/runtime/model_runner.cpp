@@ -56,9 +56,11 @@ InputShape shape_of(const onnx::Model& model, const onnx::ValueInfo& input) {
 }
 
 // A tensor whose axis `axis` counts `width` things, as samples x width; other axes are averaged if
-// they come after it (positions of a map), and must be single otherwise.
+// they come after it (positions of a map), and must be single otherwise. It was made from `fed`
+// inputs, the first `samples` of which are samples; anything but one row for each of them would
+// give a sample the row of another.
 Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, std::size_t samples,
-                      std::size_t width, const std::string& what) {
+                      std::size_t fed, std::size_t width, const std::string& what) {
   std::vector<float> values(element_count(tensor.shape, what));
   decode(tensor.dtype, tensor.bytes, std::span<float>(values));
   const auto product = [&](std::size_t begin, std::size_t end) {
@@ -74,16 +76,19 @@ Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, st
   const std::size_t after = product(axis + 1, tensor.shape.size());
   Matrix<float> rows(samples, width);
   if (rows_last) {  // features x samples
-    if (before != 1 || after < samples)
-      fail(ErrorCode::unfilterable, "{}: {} columns for {} samples", what, after, samples);
+    if (before != 1 || after != fed) {
+      fail(ErrorCode::unfilterable, "{}: {} columns for {} inputs, wanted one each", what, after,
+           fed);
+    }
     for (std::size_t i = 0; i < samples; ++i) {
       for (std::size_t j = 0; j < width; ++j) rows(i, j) = values[j * after + i];
     }
     return rows;
   }
-  if (before < samples) {
-    fail(ErrorCode::unfilterable, "{}: {} rows for {} samples, wanted one each", what, before,
-         samples);
+  if (before != fed) {
+    fail(ErrorCode::unfilterable,
+         "{}: {} rows for {} inputs, wanted one each: one answer per position, not per sample",
+         what, before, fed);
   }
   for (std::size_t i = 0; i < samples; ++i) {
     for (std::size_t j = 0; j < width; ++j) {
@@ -203,10 +208,12 @@ ModelRunner::Batch ModelRunner::run(std::span<const Sample> samples) const {
                                          ? values[0].shape.size() - 2
                                          : values[0].shape.size() - 1;
     const bool logit_columns = s.columns && s.kind == OnnxHead::Kind::matmul;
-    const Matrix<float> features = rows_of(values[0], feature_axis, s.columns, count, s.features,
-                                           fmt::format("{}: '{}'", s.what, s.probe.features));
-    const Matrix<float> logits = rows_of(values[1], s.logits_axis, logit_columns, count, s.classes,
-                                         fmt::format("{}: '{}'", s.what, s.probe.logits));
+    const Matrix<float> features =
+        rows_of(values[0], feature_axis, s.columns, count, rows, s.features,
+                fmt::format("{}: '{}'", s.what, s.probe.features));
+    const Matrix<float> logits =
+        rows_of(values[1], s.logits_axis, logit_columns, count, rows, s.classes,
+                fmt::format("{}: '{}'", s.what, s.probe.logits));
     for (std::size_t i = 0; i < count; ++i) {
       std::ranges::copy(features.row(i), result.features.row(begin + i).begin());
       std::ranges::copy(logits.row(i), result.logits.row(begin + i).begin());
@@ -255,6 +262,22 @@ std::string describe_runtime(const std::shared_ptr<const OnnxRuntime>& runtime) 
   return runtime ? fmt::format("ONNX Runtime {}", runtime->version()) : "built in (oubli/nn)";
 }
 
+namespace {
+
+// Half the distance from 0 to the next number, in what the layer computes with.
+double smallest_rounding(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 0x1p-25;
+    case DType::bf16:
+      return 0x1p-134;
+    default:  // logits are compared as float32
+      return 0x1p-150;
+  }
+}
+
+}  // namespace
+
 double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
   const std::size_t samples = batch.features.rows();
   Matrix<double> features(samples, batch.features.cols());
@@ -263,12 +286,15 @@ double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch) {
   const Matrix<double> bounds = magnitudes_of(head, features);
   const double eps = std::max(unit_roundoff(head.weights.dtype), unit_roundoff(DType::f32));
   const double factor = eps * (std::sqrt(static_cast<double>(features.cols())) + 8);
+  const double smallest = smallest_rounding(head.weights.dtype);
   double worst = 0;
   for (std::size_t i = 0; i < samples; ++i) {
+    double length = 1;  // |f|_1 + 1: roundings near 0 are absolute
+    for (const double feature : features.row(i)) length += std::abs(feature);
     for (std::size_t j = 0; j < computed.cols(); ++j) {
       const double found = static_cast<double>(batch.logits(i, j));
       const double difference = std::abs(computed(i, j) - found);
-      const double bound = factor * bounds(i, j) + 1e-30;
+      const double bound = factor * bounds(i, j) + smallest * length + 1e-30;
       const double ratio = difference / bound;
       worst = std::isfinite(ratio) ? std::max(worst, ratio) : HUGE_VAL;
     }

@@ -62,7 +62,8 @@ class ModelRunner {
 [[nodiscard]] std::string describe_runtime(const std::shared_ptr<const OnnxRuntime>& runtime);
 
 // W f + b against the logits the model made: the largest difference over the bound that rounding
-// explains (eps (sqrt(features) + 8) (|W||f| + |b|)). Above 1 the layer is not what it seems.
+// explains (eps (sqrt(features) + 8) (|W||f| + |b|), and near 0 half the smallest positive number
+// of the type times |f|_1 + 1). Above 1 the layer is not what it seems.
 [[nodiscard]] double head_mismatch(const HeadView& head, const ModelRunner::Batch& batch);
 
 }  // namespace oubli

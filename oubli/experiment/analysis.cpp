@@ -25,7 +25,7 @@ using nlohmann::json;
 
 // Grows whenever an audit of the same networks says something else: finished audits are then made
 // again.
-constexpr int kAuditFileVersion = 2;  // 2: intervals of the KS statistics
+constexpr int kAuditFileVersion = 3;  // 2: intervals of KS; 3: with few networks, Welch's
 
 AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::uint32_t> forget,
                     std::string method, std::string samples = "", std::string means_from = "") {

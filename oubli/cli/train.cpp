@@ -99,7 +99,8 @@ void run(const Options& options) {
   const auto path_of = [&](std::size_t model) {
     return folder ? options.output / fmt::format("model-{:04}.onnx", model) : options.output;
   };
-  for (std::size_t m = 0; m < models; ++m) prepare_output(path_of(m), options.force);
+  if (!folder || fs::exists(options.output))  // else it is made when there is something to write
+    for (std::size_t m = 0; m < models; ++m) prepare_output(path_of(m), options.force);
 
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;

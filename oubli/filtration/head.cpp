@@ -98,22 +98,23 @@ Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> feat
   return magnitudes;
 }
 
-Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> features) {
-  HeadView weights_alone = head;
-  weights_alone.bias.reset();
-  Matrix<double> errors = magnitudes_of(weights_alone, features);
+Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> features,
+                                 MatrixView<const double> magnitudes) {
   const double eps_W = unit_roundoff(head.weights.dtype);
   const double least_W = smallest_positive(head.weights.dtype) / 2 * std::abs(head.weight_scale);
-  std::vector<double> of_bias = bias_of(head);
-  for (double& value : of_bias) {
-    value = std::abs(value) * (head.bias ? unit_roundoff(head.bias->dtype) : 0);
-    if (head.bias) value += smallest_positive(head.bias->dtype) / 2 * std::abs(head.bias_scale);
-  }
+  const double eps_b = head.bias ? unit_roundoff(head.bias->dtype) : 0;
+  const double least_b =
+      head.bias ? smallest_positive(head.bias->dtype) / 2 * std::abs(head.bias_scale) : 0;
+  const std::vector<double> bias = bias_of(head);
+  Matrix<double> errors(magnitudes.rows(), magnitudes.cols());
   for (std::size_t n = 0; n < errors.rows(); ++n) {
     double size = 0;
     for (const double value : features.row(n)) size += std::abs(value);
-    for (std::size_t j = 0; j < errors.cols(); ++j)
-      errors(n, j) = eps_W * errors(n, j) + least_W * size + of_bias[j];
+    for (std::size_t j = 0; j < errors.cols(); ++j) {
+      const double of_bias = std::abs(bias[j]);
+      errors(n, j) = eps_W * std::max(0.0, magnitudes(n, j) - of_bias) + least_W * size +
+                     eps_b * of_bias + least_b;
+    }
   }
   return errors;
 }

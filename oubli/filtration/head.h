@@ -39,9 +39,11 @@ void require_finite(const HeadView& head);
 // |X| |W|^T + 1 |b|^T, scaled: what the rounding errors of the logits of X are measured in.
 [[nodiscard]] Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> features);
 // How far rounding the head's numbers to their types can move the logits of X: eps_W |X| |W|^T +
-// 1 eps_b |b|^T, and half the distance between the smallest numbers for each product.
+// 1 eps_b |b|^T, and half the distance between the smallest numbers for each product. `magnitudes`
+// are magnitudes_of(head, features).
 [[nodiscard]] Matrix<double> storage_errors_of(const HeadView& head,
-                                               MatrixView<const double> features);
+                                               MatrixView<const double> features,
+                                               MatrixView<const double> magnitudes);
 // Y W, scaled: combinations Y (n x classes) of the rows of W, n x features.
 [[nodiscard]] Matrix<double> combine_rows(const HeadView& head,
                                           MatrixView<const double> combinations);

@@ -29,7 +29,7 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
   const Matrix<double> before = logits_of(old_head, m);
   const Matrix<double> after = logits_of(new_head, m);
   const Matrix<double> magnitude = magnitudes_of(new_head, m);
-  const Matrix<double> storage = storage_errors_of(new_head, m);
+  const Matrix<double> storage = storage_errors_of(new_head, m, magnitude);
   // Both sides are sums of some features + terms products, evaluated in double.
   const double arithmetic =
       static_cast<double>(m.cols() + filter.beta.size() + 4) * unit_roundoff(DType::f64);

@@ -83,6 +83,7 @@ save('config', 'run', json.dumps({'format': 'oubli-run', 'version': 1, 'builds':
      'parts': [{'hidden': 50, 'models': 2, 'second': 2}], 'samples': ['1', 'all'], 'seed': 1}}).encode())
 save('config', 'names', b'cat\ndog\n')
 file = {'role': 'model', 'name': 'x', 'bytes': 1, 'sha256': '0' * 64}
+# receipt/real is what `oubli forget old.npz --class 0 --means m.npz` wrote for the model of receipt_fuzz.cpp.
 save('receipt', 'small', json.dumps({'format': 'oubli-receipt', 'version': 1,
      'program': {'version': '', 'compiler': '', 'architecture': ''}, 'input': {'files': [file]},
      'output': {'files': [file]}, 'previous_receipt_sha256': None,

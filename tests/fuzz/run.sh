@@ -38,6 +38,7 @@ for target in "${targets[@]}"; do
   done
   longest=4096
   [ "$target" = cifar ] && longest=16384  # an image has 3073 bytes
+  [ "$target" = receipt ] && longest=8192
   log="$work/$target.log"
   if ! "$work/${target}_fuzz" "${budget[@]}" "${dictionary[@]}" -seed=1 -max_len="$longest" -timeout=10 \
       -malloc_limit_mb=160 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -51,6 +51,11 @@ class MatrixView {
 // own, so sums must not depend on where the heap happens to have room.
 inline constexpr std::size_t kMatrixAlignment = 64;
 
+// Memory for elements; large blocks in huge pages where the system has them, because the first
+// touch of every small page costs more than filling it.
+[[nodiscard]] void* allocate_elements(std::size_t bytes);
+void free_elements(void* elements, std::size_t bytes);
+
 template <typename T>
 struct MatrixAllocator {
   using value_type = T;
@@ -59,10 +64,17 @@ struct MatrixAllocator {
   explicit MatrixAllocator(const MatrixAllocator<U>&) {}
   T* allocate(std::size_t count) {
     if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
-    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{kMatrixAlignment}));
+    return static_cast<T*>(allocate_elements(count * sizeof(T)));
   }
-  void deallocate(T* elements, std::size_t) {
-    ::operator delete (elements, std::align_val_t{kMatrixAlignment});
+  void deallocate(T* elements, std::size_t count) { free_elements(elements, count * sizeof(T)); }
+  // Elements that are given no value get none: whoever fills them is the first to touch the memory.
+  template <typename U>
+  void construct(U* element) {
+    ::new (static_cast<void*>(element)) U;
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* element, Arguments&&... arguments) {
+    ::new (static_cast<void*>(element)) U(std::forward<Arguments>(arguments)...);
   }
   friend bool operator==(const MatrixAllocator&, const MatrixAllocator&) { return true; }
 };
@@ -72,10 +84,20 @@ template <typename T>
 class Matrix {
  public:
   Matrix() = default;
-  Matrix(std::size_t rows, std::size_t cols) : values_(rows * cols), rows_(rows), cols_(cols) {}
+  Matrix(std::size_t rows, std::size_t cols)
+      : values_(rows * cols, T{}), rows_(rows), cols_(cols) {}
   Matrix(std::size_t rows, std::size_t cols, const std::vector<T>& values)
       : values_(values.begin(), values.end()), rows_(rows), cols_(cols) {
     OUBLI_ASSERT(values_.size() == rows * cols);
+  }
+  // Without values, for those who write every element: workers side by side, which would otherwise
+  // wait for one of them to clear all of it.
+  [[nodiscard]] static Matrix for_overwrite(std::size_t rows, std::size_t cols) {
+    Matrix matrix;
+    matrix.values_.resize(rows * cols);
+    matrix.rows_ = rows;
+    matrix.cols_ = cols;
+    return matrix;
   }
 
   [[nodiscard]] std::size_t rows() const { return rows_; }

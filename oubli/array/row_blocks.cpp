@@ -89,7 +89,7 @@ double dot(std::span<const double> a, std::span<const float> b) {
 Matrix<double> pick_rows(const TensorView& matrix, std::span<const std::size_t> rows) {
   OUBLI_ASSERT(matrix.rank() == 2);
   const std::size_t row_bytes = matrix.shape[1] * size_of(matrix.dtype);
-  Matrix<double> picked(rows.size(), matrix.shape[1]);
+  auto picked = Matrix<double>::for_overwrite(rows.size(), matrix.shape[1]);
   for (std::size_t n = 0; n < rows.size(); ++n) {
     OUBLI_ASSERT(rows[n] < matrix.shape[0]);
     decode(matrix.dtype, matrix.bytes.subspan(rows[n] * row_bytes, row_bytes), picked.row(n));

@@ -93,14 +93,14 @@ std::optional<MatrixView<const float>> as_float_matrix(const TensorView& tensor)
 
 Matrix<float> to_float_matrix(const TensorView& tensor) {
   require_rank(tensor, 2);
-  Matrix<float> matrix(tensor.shape[0], tensor.shape[1]);
+  auto matrix = Matrix<float>::for_overwrite(tensor.shape[0], tensor.shape[1]);
   decode(tensor.dtype, tensor.bytes, matrix.flat());
   return matrix;
 }
 
 Matrix<double> to_matrix(const TensorView& tensor) {
   require_rank(tensor, 2);
-  Matrix<double> matrix(tensor.shape[0], tensor.shape[1]);
+  auto matrix = Matrix<double>::for_overwrite(tensor.shape[0], tensor.shape[1]);
   decode(tensor.dtype, tensor.bytes, matrix.flat());
   return matrix;
 }

@@ -77,21 +77,22 @@ Bins Bins::fit(MatrixView<const float> columns, Team& team) {
         std::ranges::transform(columns.row(feature).subspan(first, keys.size()), keys.begin(),
                                order_key);
       },
-      [&](std::size_t feature, std::span<const std::uint32_t> sorted) {
-        bins.edges_[feature] = edges_of(sorted);
+      [&](std::size_t feature, std::span<const std::uint32_t> sorted, std::size_t,
+          std::size_t end) {
+        if (end == sorted.size()) bins.edges_[feature] = edges_of(sorted);
       });
   return bins;
 }
 
-std::vector<std::uint16_t> Bins::columns(MatrixView<const float> columns, Team& team) const {
+Matrix<std::uint16_t> Bins::columns(MatrixView<const float> columns, Team& team) const {
   const std::size_t points = columns.cols();
-  std::vector<std::uint16_t> binned(columns.rows() * points);
+  auto binned = Matrix<std::uint16_t>::for_overwrite(columns.rows(), points);
   constexpr std::size_t kPoints = 16384;  // per task: few features alone would not share out evenly
   const std::size_t blocks = (points + kPoints - 1) / kPoints;
   team.run(columns.rows() * blocks, [&](std::size_t task, unsigned) {
     const std::size_t feature = task / blocks, begin = task % blocks * kPoints;
     find_bins(padded(edges_[feature]), columns.row(feature).data() + begin, 1,
-              std::min(kPoints, points - begin), binned.data() + feature * points + begin, 1);
+              std::min(kPoints, points - begin), binned.row(feature).data() + begin, 1);
   });
   return binned;
 }

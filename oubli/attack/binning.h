@@ -22,8 +22,7 @@ class Bins {
   static Bins fit(MatrixView<const float> columns, Team& team);
 
   // Features x points again, to learn from.
-  [[nodiscard]] std::vector<std::uint16_t> columns(MatrixView<const float> columns,
-                                                   Team& team) const;
+  [[nodiscard]] Matrix<std::uint16_t> columns(MatrixView<const float> columns, Team& team) const;
   // Row-major, [row * features + feature], to predict from; `out` of that size.
   void rows(MatrixView<const float> x, std::span<std::uint16_t> out) const;
   [[nodiscard]] std::size_t features() const { return edges_.size(); }

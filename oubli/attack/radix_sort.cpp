@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <utility>
 #include <vector>
 
+#include "oubli/array/matrix.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
@@ -43,54 +45,86 @@ void sort_keys(std::span<Key> from, std::span<Key> to) {
 void radix_sort(std::span<std::uint32_t> from, std::span<std::uint32_t> to) { sort_keys(from, to); }
 void radix_sort(std::span<std::uint64_t> from, std::span<std::uint64_t> to) { sort_keys(from, to); }
 
+namespace {
+
+// How many of the least `count` keys of two sorted parts are in the first one.
+template <typename Key>
+std::size_t share_of_first(std::span<const Key> first, std::span<const Key> second,
+                           std::size_t count) {
+  const std::size_t least = count - std::min(count, second.size());
+  const auto more = std::views::iota(least, std::min(count, first.size()));
+  const auto enough = std::ranges::partition_point(
+      more, [&](std::size_t taken) { return first[taken] < second[count - taken - 1]; });
+  return least + static_cast<std::size_t>(enough - more.begin());
+}
+
+// Keys of a column on their way; without values to begin with, so that its worker is the first to
+// touch the memory.
+template <typename Key>
+struct SortBuffers {
+  Matrix<Key> keys, sorted;
+
+  void allocate(std::size_t rows) {
+    keys = Matrix<Key>::for_overwrite(1, rows);
+    sorted = Matrix<Key>::for_overwrite(1, rows);
+  }
+};
+
+}  // namespace
+
 template <typename Key>
 void for_each_sorted_column(
     std::size_t columns, std::size_t rows, Team& team,
     const std::function<void(std::size_t column, std::size_t first, std::span<Key> keys)>& fill,
-    const std::function<void(std::size_t column, std::span<const Key> sorted)>& use) {
+    const std::function<void(std::size_t column, std::span<const Key> sorted, std::size_t begin,
+                             std::size_t end)>& use) {
   const std::size_t halved = columns % team.workers(), whole = columns - halved;
-  struct Buffers {
-    std::vector<Key> keys, sorted;
-  };
-  std::vector<Buffers> of_worker(team.workers()), of_halved(halved);
-  for (Buffers& buffers : of_halved) {
-    buffers.keys.resize(rows);
-    buffers.sorted.resize(rows);
-  }
+  std::vector<SortBuffers<Key>> of_worker(team.workers()), of_halved(halved);
+  for (auto& buffers : of_halved) buffers.allocate(rows);
+  const std::size_t middle = rows / 2;
   const auto sort_rows = [&](std::size_t column, std::size_t first, std::size_t count,
-                             Buffers& buffers) {
-    const auto keys = std::span(buffers.keys).subspan(first, count);
+                             SortBuffers<Key>& buffers) {
+    const std::span keys(buffers.keys.data() + first, count);
     fill(column, first, keys);
-    radix_sort(keys, std::span(buffers.sorted).subspan(first, count));
+    radix_sort(keys, {buffers.sorted.data() + first, count});
   };
   team.run(whole + 2 * halved, [&](std::size_t task, unsigned worker) {
     if (task < whole) {
-      Buffers& buffers = of_worker[worker];
-      buffers.keys.resize(rows);
-      buffers.sorted.resize(rows);
+      SortBuffers<Key>& buffers = of_worker[worker];
+      if (buffers.keys.empty()) buffers.allocate(rows);
       sort_rows(task, 0, rows, buffers);
-      use(task, buffers.sorted);
+      use(task, buffers.sorted.flat(), 0, rows);
     } else {
       const std::size_t n = (task - whole) / 2, half = (task - whole) % 2;
-      const std::size_t first = half * (rows / 2);
-      sort_rows(whole + n, first, half == 0 ? rows / 2 : rows - first, of_halved[n]);
+      sort_rows(whole + n, half * middle, half == 0 ? middle : rows - middle, of_halved[n]);
     }
   });
-  team.run(halved, [&](std::size_t n, unsigned) {
-    auto& [keys, sorted] = of_halved[n];
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(rows / 2);
-    std::merge(sorted.begin(), middle, middle, sorted.end(), keys.begin());
-    use(whole + n, keys);
+  team.run(2 * halved, [&](std::size_t task, unsigned) {
+    auto& [keys, sorted] = of_halved[task / 2];
+    const std::span<const Key> low(sorted.data(), middle),
+        high(sorted.data() + middle, rows - middle);
+    const std::size_t from_low = share_of_first(low, high, middle), from_high = middle - from_low;
+    if (task % 2 == 0)
+      std::ranges::merge(low.first(from_low), high.first(from_high), keys.data());
+    else
+      std::ranges::merge(low.subspan(from_low), high.subspan(from_high), keys.data() + middle);
+  });
+  team.run(2 * halved, [&](std::size_t task, unsigned) {
+    const std::size_t half = task % 2;
+    use(whole + task / 2, of_halved[task / 2].keys.flat(), half * middle,
+        half == 0 ? middle : rows);
   });
 }
 
 template void for_each_sorted_column<std::uint32_t>(
     std::size_t, std::size_t, Team&,
     const std::function<void(std::size_t, std::size_t, std::span<std::uint32_t>)>&,
-    const std::function<void(std::size_t, std::span<const std::uint32_t>)>&);
+    const std::function<void(std::size_t, std::span<const std::uint32_t>, std::size_t,
+                             std::size_t)>&);
 template void for_each_sorted_column<std::uint64_t>(
     std::size_t, std::size_t, Team&,
     const std::function<void(std::size_t, std::size_t, std::span<std::uint64_t>)>&,
-    const std::function<void(std::size_t, std::span<const std::uint64_t>)>&);
+    const std::function<void(std::size_t, std::span<const std::uint64_t>, std::size_t,
+                             std::size_t)>&);
 
 }  // namespace oubli

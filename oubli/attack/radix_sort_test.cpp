@@ -57,7 +57,7 @@ TEST(RadixSort, SortsColumnsOnAnyTeam) {
       for (const unsigned workers : {1U, 2U, 3U, 4U}) {
         Team team(workers);
         std::mutex mutex;
-        std::set<std::size_t> seen;
+        std::set<std::pair<std::size_t, std::size_t>> seen;
         for_each_sorted_column<std::uint64_t>(
             columns, rows, team,
             [&](std::size_t column, std::size_t first, std::span<std::uint64_t> keys) {
@@ -67,16 +67,18 @@ TEST(RadixSort, SortsColumnsOnAnyTeam) {
                         << 32 |
                     (first + i);
             },
-            [&](std::size_t column, std::span<const std::uint64_t> sorted) {
+            [&](std::size_t column, std::span<const std::uint64_t> sorted, std::size_t begin,
+                std::size_t end) {
               const std::scoped_lock lock(mutex);
-              EXPECT_TRUE(seen.insert(column).second);
+              for (std::size_t place = begin; place < end; ++place)
+                EXPECT_TRUE(seen.insert({column, place}).second);
               ASSERT_EQ(sorted.size(), rows);
               EXPECT_TRUE(std::ranges::is_sorted(sorted));
               for (const std::uint64_t key : sorted)
                 EXPECT_EQ(value_of_key(static_cast<std::uint32_t>(key >> 32)),
                           values[(key & 0xFFFFFFFFU) * columns + column]);
             });
-        EXPECT_EQ(seen.size(), columns);
+        EXPECT_EQ(seen.size(), columns * rows);
       }
     }
   }

@@ -13,13 +13,13 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
   OUBLI_ASSERT(x.rows() == y.size() && x.rows() > 0 && x.cols() > 0 && options.trees > 0);
   Team team(options.workers);
   Bins bins;
-  std::vector<std::uint16_t> binned;
+  Matrix<std::uint16_t> binned;
   {
     const Matrix<float> columns = transposed(x, team);
     bins = Bins::fit(columns, team);
     binned = bins.columns(columns, team);
   }
-  const BinnedData data{binned, x.rows(), x.cols(), y};
+  const BinnedData data{binned.flat(), x.rows(), x.cols(), y};
   const DecisionTreeOptions tree_options{
       .max_depth = options.max_depth,
       .max_features = options.max_features != 0

@@ -27,22 +27,22 @@ TEST(Bins, FewValuesEachHaveTheirOwn) {
   EXPECT_EQ(std::vector<float>(bins.edges(0).begin(), bins.edges(0).end()),
             (std::vector<float>{1.5, 2.5, 6.5}));
   EXPECT_EQ(bins.columns(transposed(x, team), team),
-            (std::vector<std::uint16_t>{2, 0, 1, 0, 2, 3}));
+            (Matrix<std::uint16_t>(1, 6, {2, 0, 1, 0, 2, 3})));
 }
 
 TEST(Bins, AreTheNumberOfEdgesBelow) {
   const Points points = two_gaussians(20000, 3, 0, 1);
   Team team(2);
   const Bins bins = Bins::fit(transposed(points.x, team), team);
-  const std::vector<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
-  std::vector<std::uint16_t> rows(columns.size());
+  const Matrix<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
+  std::vector<std::uint16_t> rows(columns.flat().size());
   bins.rows(points.x, rows);
   std::vector<std::size_t> counts(Bins::kMostBins);
   for (std::size_t i = 0; i < points.x.rows(); ++i) {
     for (std::size_t f = 0; f < 3; ++f) {
       const auto below =
           std::ranges::count_if(bins.edges(f), [&](float edge) { return edge < points.x(i, f); });
-      ASSERT_EQ(columns[f * points.x.rows() + i], below);
+      ASSERT_EQ(columns(f, i), below);
       ASSERT_EQ(rows[i * 3 + f], below);
     }
     ++counts[rows[i * 3]];
@@ -56,9 +56,9 @@ TEST(Bins, OneHeavyValueStaysWhole) {
   for (std::size_t i = 0; i < 2000; ++i) points.x(i, 0) = 0.5F;
   Team team(2);
   const Bins bins = Bins::fit(transposed(points.x, team), team);
-  const std::vector<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
+  const Matrix<std::uint16_t> columns = bins.columns(transposed(points.x, team), team);
   for (std::size_t i = 2000; i < 3000; ++i)
-    EXPECT_TRUE(points.x(i, 0) <= 0.6F || columns[i] > columns[0]);
+    EXPECT_TRUE(points.x(i, 0) <= 0.6F || columns(0, i) > columns(0, 0));
 }
 
 // One tree on all features, without bootstrap, equals the tree of the definition.
@@ -118,15 +118,16 @@ TEST(DecisionTree, EqualsTheDefinition) {
   }
   Team team(2);
   const Bins bins = Bins::fit(transposed(train.x, team), team);
-  const std::vector<std::uint16_t> columns = bins.columns(transposed(train.x, team), team);
+  const Matrix<std::uint16_t> columns = bins.columns(transposed(train.x, team), team);
   const std::vector<std::uint16_t> once(300, 1);
   std::vector<std::size_t> rows(300);
   for (std::size_t i = 0; i < 300; ++i) rows[i] = i;
   TreeBuffers buffers;  // the same for all: a tree must leave nothing to the next
   for (const std::size_t depth : {1U, 2U, 3U}) {
     RandomStream random(1, 1);
-    const DecisionTree tree = DecisionTree::fit(
-        {columns, 300, 3, train.y}, once, {.max_depth = depth, .max_features = 3}, random, buffers);
+    const DecisionTree tree =
+        DecisionTree::fit({columns.flat(), 300, 3, train.y}, once,
+                          {.max_depth = depth, .max_features = 3}, random, buffers);
     std::vector<std::uint16_t> test(300 * 3);
     bins.rows(train.x, test);
     std::vector<float> sums(300);

@@ -32,12 +32,13 @@ float threshold_between(float low, float high) {
 }
 
 // Where each point of the search comes from: those of label 0 in order, then those of label 1.
-std::vector<std::uint32_t> by_label(std::span<const std::uint8_t> y) {
-  std::vector<std::uint32_t> order(y.size());
-  std::size_t next = 0;
-  for (const bool label : {false, true})
+Matrix<std::uint32_t> by_label(std::span<const std::uint8_t> y, std::size_t zeros, Team& team) {
+  auto order = Matrix<std::uint32_t>::for_overwrite(1, y.size());
+  team.run(2, [&](std::size_t label, unsigned) {
+    std::uint32_t* next = order.data() + (label == 0 ? 0 : zeros);
     for (std::size_t i = 0; i < y.size(); ++i)
-      if ((y[i] != 0) == label) order[next++] = static_cast<std::uint32_t>(i);
+      if ((y[i] != 0) == (label != 0)) *next++ = static_cast<std::uint32_t>(i);
+  });
   return order;
 }
 
@@ -47,8 +48,10 @@ StumpSearch::StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t
     : points_(x.rows()),
       zeros_(static_cast<std::size_t>(std::ranges::count(y, std::uint8_t{0}))),
       chunk_(std::max(kLeastChunk, (x.rows() + kMostChunks - 1) / kMostChunks)),
-      values_(transposed(x, team, by_label(y))),
-      features_(x.cols()),
+      values_(transposed(x, team, by_label(y, zeros_, team).flat())),
+      entries_(Matrix<std::uint32_t>::for_overwrite(x.cols(), x.rows())),
+      chunk_of_(Matrix<std::uint16_t>::for_overwrite(x.cols(), x.rows())),
+      weights_(Matrix<double>::for_overwrite(1, x.rows())),
       sides_(x.cols()),
       workers_(team.workers()),
       team_(team) {
@@ -60,54 +63,66 @@ StumpSearch::StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t
         for (std::size_t i = 0; i < keys.size(); ++i)
           keys[i] = static_cast<std::uint64_t>(order_key(values[i])) << 32 | (first + i);
       },
-      [&](std::size_t f, std::span<const std::uint64_t> sorted) {
-        Feature& feature = features_[f];
-        feature.entries.resize(points_);
-        feature.chunk_of.resize(points_);
-        float before = std::numeric_limits<float>::infinity();
-        std::uint16_t chunk = 0;
-        for (std::size_t begin = 0; begin < points_; begin += chunk_, ++chunk) {
-          for (std::size_t i = begin; i < std::min(points_, begin + chunk_); ++i) {
-            const float value = value_of_key(static_cast<std::uint32_t>(sorted[i] >> 32));
+      [&](std::size_t f, std::span<const std::uint64_t> sorted, std::size_t begin,
+          std::size_t end) {
+        std::uint32_t* entries = entries_.row(f).data();
+        std::uint16_t* chunk_of = chunk_of_.row(f).data();
+        const auto value_at = [&](std::size_t place) {
+          return value_of_key(static_cast<std::uint32_t>(sorted[place] >> 32));
+        };
+        float before = begin == 0 ? std::numeric_limits<float>::infinity() : value_at(begin - 1);
+        for (std::size_t i = begin; i < end;) {
+          const auto chunk = static_cast<std::uint16_t>(i / chunk_);
+          for (const std::size_t last = std::min(end, (chunk + 1) * chunk_); i < last; ++i) {
+            const float value = value_at(i);
             const auto point = static_cast<std::uint32_t>(sorted[i]);
-            feature.entries[i] = point << 1 | (value > before + kSameValue ? 1U : 0U);
-            feature.chunk_of[point] = chunk;
+            entries[i] = point << 1 | (value > before + kSameValue ? 1U : 0U);
+            chunk_of[point] = chunk;
             before = value;
           }
         }
       });
+  for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
+    sums_[group].resize(features());
+    std::fill(weights_.data() + begin, weights_.data() + end, 1 / static_cast<double>(points_));
+  });
 }
 
 void StumpSearch::reweigh(const Stump& stump, const PerLabel& left, const PerLabel& right,
                           double least) {
-  changes_.push_back({stump.feature, stump.threshold, left, right, least});
+  OUBLI_ASSERT(!change_);  // best() comes between two of them
+  change_ = {stump.feature, stump.threshold, left, right, least};
 }
 
-std::span<const double> StumpSearch::weights_of(Worker& worker) const {
-  if (worker.weights.empty()) worker.weights.assign(points_, 1 / static_cast<double>(points_));
-  for (; worker.changes < changes_.size(); ++worker.changes) {
-    const Change& change = changes_[worker.changes];
-    const float* values = values_.row(change.feature).data();
-    double* weights = worker.weights.data();
-    for (std::size_t label = 0; label < 2; ++label) {
-      const double left = change.left[label], right = change.right[label];
-      for (std::size_t i = begin_of(label); i < end_of(label); ++i)
-        weights[i] =
-            std::max(weights[i] * (values[i] > change.threshold ? right : left), change.least);
-    }
-  }
-  return worker.weights;
+void StumpSearch::for_each_group(
+    const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& act) {
+  team_.run_shares(sums_.size(), [&](std::size_t group, unsigned) {
+    const std::size_t label = group / kGroups, part = group % kGroups;
+    const std::size_t first = label == 0 ? 0 : zeros_;
+    const std::size_t count = label == 0 ? zeros_ : points_ - zeros_;
+    act(group, label, first + count * part / kGroups, first + count * (part + 1) / kGroups);
+  });
 }
 
 Stump StumpSearch::best() {
-  team_.run_shares(2 * features_.size(), [&](std::size_t task, unsigned worker) {
-    sum_chunks(task / 2, task % 2, weights_of(workers_[worker]));
+  for_each_group([&](std::size_t group, std::size_t label, std::size_t begin, std::size_t end) {
+    if (change_) {
+      const float* values = values_.row(change_->feature).data();
+      double* weights = weights_.data();
+      const double left = change_->left[label], right = change_->right[label];
+      const double least = change_->least;
+      const float threshold = change_->threshold;
+      for (std::size_t i = begin; i < end; ++i)
+        weights[i] = std::max(weights[i] * (values[i] > threshold ? right : left), least);
+    }
+    sum_group(group, begin, end);
   });
-  team_.run_shares(features_.size(), [&](std::size_t f, unsigned) { sum_sides(f); });
+  change_.reset();
+  team_.run_shares(features(), [&](std::size_t f, unsigned) { sum_sides(f); });
 
   // The chunk that begins with the best split known so far, then all that could hold a better one.
   std::size_t first = 0;
-  for (std::size_t f = 0; f < features_.size(); ++f)
+  for (std::size_t f = 0; f < features(); ++f)
     if (sides_[f].best != 0 &&
         (sides_[first].best == 0 ||
          sides_[f].merit[sides_[f].best] > sides_[first].merit[sides_[first].best]))
@@ -115,7 +130,7 @@ Stump StumpSearch::best() {
   Candidate& best = workers_[0].best = {};
   if (sides_[first].best != 0) look_into(first, sides_[first].best, workers_[0]);
   worth_a_look_.clear();
-  for (std::size_t f = 0; f < features_.size(); ++f) {
+  for (std::size_t f = 0; f < features(); ++f) {
     if (sides_[f].highest < best.merit) continue;
     for (std::size_t c = 0; c < chunks(); ++c)
       if (sides_[f].bound[c] >= best.merit)
@@ -135,23 +150,33 @@ Stump StumpSearch::best() {
     return stump;
   }
   const auto value_at = [&](std::size_t place) {
-    return values_(best.feature, features_[best.feature].entries[place] >> 1);
+    return values_(best.feature, entries_(best.feature, place) >> 1);
   };
   stump.threshold = threshold_between(value_at(best.position - 1), value_at(best.position));
   return stump;
 }
 
-void StumpSearch::sum_chunks(std::size_t f, std::size_t label, std::span<const double> weights) {
-  PerChunk& sums = features_[f].sums[label];
-  sums = {};
-  const std::uint16_t* chunk_of = features_[f].chunk_of.data();
-  for (std::size_t i = begin_of(label); i < end_of(label); ++i) sums[chunk_of[i]] += weights[i];
+void StumpSearch::sum_group(std::size_t group, std::size_t begin, std::size_t end) {
+  const double* weights = weights_.data();
+  for (std::size_t f = 0; f < features(); ++f) {
+    PerChunk& sums = sums_[group][f];
+    sums = {};
+    const std::uint16_t* chunk_of = chunk_of_.row(f).data();
+    for (std::size_t i = begin; i < end; ++i) sums[chunk_of[i]] += weights[i];
+  }
 }
 
 void StumpSearch::sum_sides(std::size_t f) {
   auto& [left0, left1, right0, right1, merit, bound, highest, best] = sides_[f];
-  const auto& [zeros, ones] = features_[f].sums;
   const std::size_t count = chunks();
+  PerChunk zeros, ones;
+  for (std::size_t c = 0; c < count; ++c) {
+    zeros[c] = ones[c] = 0;
+    for (std::size_t group = 0; group < kGroups; ++group) {
+      zeros[c] += sums_[group][f][c];
+      ones[c] += sums_[kGroups + group][f][c];
+    }
+  }
   left0[0] = left1[0] = right0[count] = right1[count] = 0;
   for (std::size_t c = 0; c < count; ++c) {
     left0[c + 1] = left0[c] + zeros[c];
@@ -174,8 +199,7 @@ void StumpSearch::sum_sides(std::size_t f) {
   highest = *std::max_element(bound.begin(), bound.begin() + static_cast<std::ptrdiff_t>(count));
   best = 0;
   for (std::size_t c = 1; c < count; ++c)
-    if ((features_[f].entries[c * chunk_] & 1U) != 0 && (best == 0 || merit[c] > merit[best]))
-      best = c;
+    if ((entries_(f, c * chunk_) & 1U) != 0 && (best == 0 || merit[c] > merit[best])) best = c;
 }
 
 bool StumpSearch::is_better(const Candidate& a, const Candidate& b) {
@@ -184,9 +208,9 @@ bool StumpSearch::is_better(const Candidate& a, const Candidate& b) {
 }
 
 void StumpSearch::look_into(std::size_t f, std::size_t chunk, Worker& worker) const {
-  const Feature& feature = features_[f];
+  const std::uint32_t* entries = entries_.row(f).data();
   const Sides& sides = sides_[f];
-  const std::span<const double> weights = weights_of(worker);
+  const double* weights = weights_.data();
   const std::size_t begin = chunk * chunk_, end = std::min(points_, begin + chunk_);
   PerLabel right{sides.right0[chunk + 1], sides.right1[chunk + 1]};
   PerLabel left{sides.left0[chunk], sides.left1[chunk]};
@@ -199,17 +223,17 @@ void StumpSearch::look_into(std::size_t f, std::size_t chunk, Worker& worker) co
   std::vector<PerLabel>& right_of = worker.right_of;
   right_of.resize(chunk_);
   for (std::size_t i = end; i-- > begin;) {
-    add(feature.entries[i], right);
+    add(entries[i], right);
     right_of[i - begin] = right;
   }
   for (std::size_t i = begin; i < end; ++i) {
     const PerLabel& rest = right_of[i - begin];
-    if ((feature.entries[i] & 1U) != 0) {
+    if ((entries[i] & 1U) != 0) {
       const double merit = merit_of(left[0], left[1]) + merit_of(rest[0], rest[1]);
       if (const Candidate found{merit, f, i, left, rest}; is_better(found, worker.best))
         worker.best = found;
     }
-    add(feature.entries[i], left);
+    add(entries[i], left);
   }
 }
 

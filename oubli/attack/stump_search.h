@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,8 +32,9 @@ struct Stump {
 // equal). A feature is sorted once; its order is cut into chunks. For new weights, the chunks are
 // summed in the points' own order, so that nothing is gathered from all over memory, and only those
 // chunks are looked into that can hold the best split by a convexity bound. Of equally good splits
-// the first feature's lowest wins. The same on any number of workers: each has all weights to
-// itself, since what one core has changed is slow for another to read.
+// the first feature's lowest wins. Points are summed in groups that do not depend on the number of
+// workers, so neither does the result; a group stays with its worker, since what one core has
+// changed is slow for another to read.
 class StumpSearch {
  public:
   // Fewer than 2^31 points, both labels among them.
@@ -44,15 +47,11 @@ class StumpSearch {
 
  private:
   static constexpr std::size_t kMostChunks = 1024;
+  static constexpr std::size_t kGroups = 4;  // of the points of one label
   using PerChunk = std::array<double, kMostChunks + 1>;
 
-  // Points are numbered anew: those of label 0 first, then those of label 1.
-  struct Feature {
-    // In ascending order of the values: point << 1 | whether a split before it parts different ones
-    std::vector<std::uint32_t> entries;
-    std::vector<std::uint16_t> chunk_of;  // [point]
-    std::array<PerChunk, 2> sums;         // [label]: what its points in a chunk weigh
-  };
+  // What the points of a label's group weigh: in every chunk of every feature.
+  using GroupSums = std::vector<PerChunk>;
   // What lies left and right of where every chunk of a feature begins, and of its end. Both sides
   // are sums of what lies there: a difference of two large sums would not be 0 where nothing is.
   struct Sides {
@@ -75,32 +74,34 @@ class StumpSearch {
     double least;
   };
   struct Worker {
-    std::vector<double> weights;
-    std::size_t changes = 0;  // that its weights have seen
     Candidate best;
     std::vector<PerLabel> right_of;  // for looking into a chunk
   };
 
+  [[nodiscard]] std::size_t features() const { return values_.rows(); }
   [[nodiscard]] std::size_t chunks() const { return (points_ + chunk_ - 1) / chunk_; }
-  // The points of a label.
-  [[nodiscard]] std::size_t begin_of(std::size_t label) const { return label == 0 ? 0 : zeros_; }
-  [[nodiscard]] std::size_t end_of(std::size_t label) const {
-    return label == 0 ? zeros_ : points_;
-  }
-  [[nodiscard]] std::span<const double> weights_of(Worker& worker) const;
-  void sum_chunks(std::size_t feature, std::size_t label, std::span<const double> weights);
+  // Calls act(group, label, begin, end) for the points of every group, groups of label 0 first.
+  void for_each_group(const std::function<void(std::size_t group, std::size_t label,
+                                               std::size_t begin, std::size_t end)>& act);
+  void sum_group(std::size_t group, std::size_t begin, std::size_t end);
   void sum_sides(std::size_t feature);
   void look_into(std::size_t feature, std::size_t chunk, Worker& worker) const;
   // In whatever order they are found: of equal splits the first feature's lowest.
   [[nodiscard]] static bool is_better(const Candidate& a, const Candidate& b);
 
   std::size_t points_;
-  std::size_t zeros_;     // points of label 0
-  std::size_t chunk_;     // places in a chunk
+  std::size_t zeros_;  // points of label 0
+  std::size_t chunk_;  // places in a chunk
+  // Points are numbered anew: those of label 0 first, then those of label 1.
   Matrix<float> values_;  // features x points
-  std::vector<Feature> features_;
+  // In ascending order of a feature's values: point << 1 | whether a split before it parts
+  // different ones.
+  Matrix<std::uint32_t> entries_;   // features x points
+  Matrix<std::uint16_t> chunk_of_;  // features x points
+  Matrix<double> weights_;          // 1 x points
+  std::optional<Change> change_;    // that the weights have not seen yet
+  std::array<GroupSums, 2 * kGroups> sums_;
   std::vector<Sides> sides_;  // [feature]
-  std::vector<Change> changes_;
   std::vector<Worker> workers_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> worth_a_look_;  // feature and chunk
   Team& team_;

@@ -9,7 +9,7 @@ Matrix<float> transposed(MatrixView<const float> x, Team& team,
   OUBLI_ASSERT(order.empty() || order.size() == x.rows());
   constexpr std::size_t kTile = 64;    // points whose rows stay in the first cache
   constexpr std::size_t kTask = 4096;  // points of a task
-  Matrix<float> columns(x.cols(), x.rows());
+  auto columns = Matrix<float>::for_overwrite(x.cols(), x.rows());
   team.run((x.rows() + kTask - 1) / kTask, [&](std::size_t task, unsigned) {
     const std::size_t end = std::min(x.rows(), (task + 1) * kTask);
     for (std::size_t first = task * kTask; first < end; first += kTile)

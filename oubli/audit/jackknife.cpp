@@ -11,16 +11,10 @@ namespace oubli {
 
 std::size_t jackknife_groups(std::size_t models) { return std::min(models, kJackknifeGroups); }
 
-Matrix<float> without_group(MatrixView<const float> rows, std::size_t models, std::size_t group) {
-  const std::size_t groups = jackknife_groups(models), per_model = rows.rows() / models;
-  OUBLI_ASSERT(per_model * models == rows.rows() && group < groups);
-  const std::size_t begin = group * models / groups * per_model;
-  const std::size_t end = (group + 1) * models / groups * per_model;
-  Matrix<float> kept(rows.rows() - (end - begin), rows.cols());
-  std::ranges::copy(rows.middle_rows(0, begin).flat(), kept.flat().begin());
-  std::ranges::copy(rows.middle_rows(end, rows.rows() - end).flat(),
-                    kept.view().middle_rows(begin, rows.rows() - end).flat().begin());
-  return kept;
+RowRange rows_of_group(std::size_t rows, std::size_t models, std::size_t group) {
+  const std::size_t groups = jackknife_groups(models), per_model = rows / models;
+  OUBLI_ASSERT(per_model * models == rows && group < groups);
+  return {group * models / groups * per_model, (group + 1) * models / groups * per_model};
 }
 
 bool jackknife_possible(const LeftOut& left_out) {

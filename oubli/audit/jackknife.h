@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "oubli/array/matrix.h"
+#include "oubli/audit/kolmogorov_smirnov.h"
 
 namespace oubli {
 
@@ -19,9 +19,8 @@ namespace oubli {
 inline constexpr std::size_t kJackknifeGroups = 10;
 
 [[nodiscard]] std::size_t jackknife_groups(std::size_t models);
-// `rows` (models x rows_per_model, stacked) without those of one group.
-[[nodiscard]] Matrix<float> without_group(MatrixView<const float> rows, std::size_t models,
-                                          std::size_t group);
+// The rows of one group's models, of `rows` that are stacked model by model.
+[[nodiscard]] RowRange rows_of_group(std::size_t rows, std::size_t models, std::size_t group);
 
 // Per population, the figure without each group.
 using LeftOut = std::array<std::vector<double>, 2>;

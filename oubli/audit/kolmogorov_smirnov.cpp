@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "oubli/attack/transpose.h"
 #include "oubli/base/error.h"
 #include "oubli/base/random.h"
-#include "oubli/base/workers.h"
 
 namespace oubli {
 namespace {
@@ -148,26 +148,17 @@ void require_points(std::size_t first, std::size_t second) {
          second);
 }
 
-// Feature-major, so that a projection runs along the points.
-std::vector<float> transposed(MatrixView<const float> x) {
-  std::vector<float> result(x.rows() * x.cols());
-  for (std::size_t i = 0; i < x.rows(); ++i)
-    for (std::size_t j = 0; j < x.cols(); ++j)
-      result[j * x.rows() + i] = x.data()[i * x.cols() + j];
-  return result;
-}
-
-void project(std::span<const float> columns, std::span<const float> direction,
+// Points of `rows`.
+void project(MatrixView<const float> columns, std::span<const float> direction, RowRange rows,
              std::span<float> out) {
   constexpr std::size_t kPoints = 2048;  // stay in the first-level cache
-  const std::size_t n = out.size();
-  for (std::size_t begin = 0; begin < n; begin += kPoints) {
-    const std::size_t count = std::min(kPoints, n - begin);
+  for (std::size_t begin = 0; begin < rows.size(); begin += kPoints) {
+    const std::size_t count = std::min(kPoints, rows.size() - begin);
     float* sums = out.data() + begin;
     std::fill_n(sums, count, 0.0F);
     for (std::size_t j = 0; j < direction.size(); ++j) {
       const float factor = direction[j];
-      const float* column = columns.data() + j * n + begin;
+      const float* column = columns.row(j).data() + rows.begin + begin;
       for (std::size_t i = 0; i < count; ++i) sums[i] += factor * column[i];
     }
   }
@@ -200,26 +191,54 @@ Matrix<float> random_directions(std::size_t count, std::size_t columns, std::uin
   return directions;
 }
 
+DirectionalKs::DirectionalKs(MatrixView<const float> first, MatrixView<const float> second,
+                             Team& team) {
+  require_points(first.rows(), second.rows());
+  OUBLI_ASSERT(first.cols() == second.cols());
+  columns_ = {transposed(first, team), transposed(second, team)};
+}
+
+std::vector<double> DirectionalKs::along(MatrixView<const float> directions,
+                                         const std::array<RowRange, 2>& without) const {
+  OUBLI_ASSERT(directions.cols() == columns_[0].rows());
+  std::array<std::size_t, 2> kept{};
+  for (std::size_t side = 0; side < 2; ++side) {
+    OUBLI_ASSERT(without[side].end <= columns_[side].cols());
+    kept[side] = columns_[side].cols() - without[side].size();
+  }
+  require_points(kept[0], kept[1]);
+  KsSearch search;
+  search.resize(kept[0], kept[1]);
+  std::vector<double> result;
+  for (std::size_t d = 0; d < directions.rows(); ++d) {
+    std::span<float> out = search.values();
+    for (std::size_t side = 0; side < 2; ++side) {
+      const auto [begin, end] = without[side];
+      for (const RowRange rows : {RowRange{0, begin}, RowRange{end, columns_[side].cols()}}) {
+        project(columns_[side], directions.row(d), rows, out);
+        out = out.subspan(rows.size());
+      }
+    }
+    result.push_back(search.statistic());
+  }
+  return result;
+}
+
 std::vector<double> directional_ks(MatrixView<const float> first, MatrixView<const float> second,
                                    MatrixView<const float> directions, unsigned workers,
                                    const std::stop_token& stop) {
-  require_points(first.rows(), second.rows());
-  OUBLI_ASSERT(first.cols() == directions.cols() && second.cols() == directions.cols());
-  const std::vector<float> columns1 = transposed(first), columns2 = transposed(second);
+  Team team(workers);
+  const DirectionalKs ks(first, second, team);
   constexpr std::size_t kPerTask = 16;
   std::vector<double> result(directions.rows());
-  run_tasks((directions.rows() + kPerTask - 1) / kPerTask, workers,
-            [&](std::size_t task, unsigned) {
-              KsSearch search;
-              search.resize(first.rows(), second.rows());
-              const std::size_t end = std::min(directions.rows(), (task + 1) * kPerTask);
-              for (std::size_t d = task * kPerTask; d < end; ++d) {
-                project(columns1, directions.row(d), search.values().first(first.rows()));
-                project(columns2, directions.row(d), search.values().subspan(first.rows()));
-                result[d] = search.statistic();
-              }
-            },
-            stop);
+  team.run((directions.rows() + kPerTask - 1) / kPerTask,
+           [&](std::size_t task, unsigned) {
+             const std::size_t begin = task * kPerTask;
+             const auto some =
+                 directions.middle_rows(begin, std::min(kPerTask, directions.rows() - begin));
+             std::ranges::copy(ks.along(some), result.begin() + static_cast<std::ptrdiff_t>(begin));
+           },
+           stop);
   return result;
 }
 

@@ -105,5 +105,27 @@ TEST(KolmogorovSmirnov, AlongDirectionsEqualsTheDefinition) {
   }
 }
 
+TEST(KolmogorovSmirnov, LeavesOutRows) {
+  Matrix<float> first(5000, 3), second(4000, 3);
+  RandomStream random(6, 6);
+  for (float& value : first.flat()) value = static_cast<float>(random.normal());
+  for (float& value : second.flat()) value = static_cast<float>(random.normal() + 0.1);
+  const Matrix<float> directions = random_directions(4, 3, 7);
+  const auto without = [](const Matrix<float>& x, RowRange rows) {
+    std::vector<float> kept;
+    for (std::size_t i = 0; i < x.rows(); ++i)
+      if (i < rows.begin || i >= rows.end)
+        kept.insert(kept.end(), x.row(i).begin(), x.row(i).end());
+    return Matrix<float>(kept.size() / 3, 3, kept);
+  };
+  Team team(2);
+  const DirectionalKs ks(first, second, team);
+  for (const RowRange a : {RowRange{}, {0, 700}, {1000, 4100}, {4500, 5000}})
+    for (const RowRange b : {RowRange{}, {0, 1}, {2047, 2049}})
+      EXPECT_EQ(ks.along(directions, {a, b}),
+                directional_ks(without(first, a), without(second, b), directions));
+  EXPECT_THROW((void)ks.along(directions, {RowRange{0, 5000}, {}}), Error);
+}
+
 }  // namespace
 }  // namespace oubli

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "oubli/audit/bootstrap.h"
 #include "oubli/audit/jackknife.h"
@@ -55,8 +57,8 @@ struct ClassRows {
 
 ClassRows read_class(const Population& population, std::span<const std::uint32_t> samples,
                      const AuditOptions& options) {
-  ClassRows rows{samples.size(),
-                 Matrix<float>(population.models * samples.size(), population.columns)};
+  ClassRows rows{samples.size(), Matrix<float>::for_overwrite(population.models * samples.size(),
+                                                              population.columns)};
   run_tasks(
       population.models, options.workers,
       [&](std::size_t model, unsigned) {
@@ -115,25 +117,49 @@ class ClassAudit {
   };
 
   std::vector<ObserverResult> run() {
-    const std::size_t observers = options_.observers.size(), attacks = options_.attacks.size();
-    data_.resize(observers);
-    run_tasks(
-        observers, options_.workers,
-        [&](std::size_t o, unsigned) { prepare(options_.observers[o], data_[o]); }, options_.stop);
-    std::vector<ObserverResult> results(observers);
-    for (ObserverResult& result : results) {
-      result.images = images_per_model_;
-      result.attacks.resize(attacks);
-    }
-    // Attack by attack, not observer by observer, so that the costly first ones start first.
-    run_tasks(
-        observers * attacks, options_.workers,
+    const std::size_t observers = options_.observers.size();
+    Team team(options_.workers);
+    std::vector<AttackData> data(observers);
+    team.run(
+        2 * observers,
         [&](std::size_t task, unsigned) {
-          const std::size_t a = task / observers, o = task % observers;
-          results[o].attacks[a] = attack(options_.attacks[a], options_.observers[o], data_[o]);
+          AttackData& seen = data[task / 2];
+          if (task % 2 == 0) {
+            seen.train = gather(train_rows_, options_.observers[task / 2]);
+            for (const Row& row : train_rows_) seen.labels.push_back(row.side == 0 ? 1 : 0);
+          } else {
+            seen.test = gather(test_rows_, options_.observers[task / 2]);
+          }
         },
         options_.stop);
-    for (std::size_t o = 0; o < observers; ++o) distances(options_.observers[o], results[o]);
+    const Matrix<float> directions = all_directions();
+    std::vector<std::optional<DirectionalKs>> distances(observers);
+    std::vector<ObserverResult> results(observers);
+
+    // All figures side by side: whole attacks, the costly first ones first, and then the many small
+    // parts of the distances, which leave no worker without work for long.
+    std::vector<std::function<void()>> tasks;
+    for (std::size_t a = 0; a < options_.attacks.size(); ++a) {
+      for (std::size_t o = 0; o < observers; ++o) {
+        results[o].attacks.resize(options_.attacks.size());
+        tasks.emplace_back([&, a, o] {
+          results[o].attacks[a] = attack(options_.attacks[a], options_.observers[o], data[o]);
+        });
+      }
+    }
+    for (std::size_t o = 0; o < observers; ++o) {
+      results[o].images = images_per_model_;
+      if (options_.observers[o] == Observer::label || options_.directions == 0) continue;
+      distances[o] = observed_distances(options_.observers[o], team);
+      add_distances(*distances[o], directions, results[o], tasks);
+    }
+    team.run(
+        tasks.size(), [&](std::size_t task, unsigned) { tasks[task](); }, options_.stop);
+    for (ObserverResult& result : results) {
+      if (result.ks.empty()) continue;
+      result.ks_ones = result.ks.back();
+      result.ks.pop_back();
+    }
     return results;
   }
 
@@ -143,17 +169,12 @@ class ClassAudit {
     std::uint32_t row;
   };
 
-  void prepare(Observer observer, AttackData& data) const {
-    const auto gather = [&](const std::vector<Row>& rows) {
-      Matrix<float> x(rows.size(), rows_[0].logits.cols());
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        std::ranges::copy(rows_[rows[i].side].logits.row(rows[i].row), x.row(i).begin());
-      observe(observer, x);
-      return x;
-    };
-    data.train = gather(train_rows_);
-    data.test = gather(test_rows_);
-    for (const Row& row : train_rows_) data.labels.push_back(row.side == 0 ? 1 : 0);
+  [[nodiscard]] Matrix<float> gather(const std::vector<Row>& rows, Observer observer) const {
+    auto x = Matrix<float>::for_overwrite(rows.size(), rows_[0].logits.cols());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::ranges::copy(rows_[rows[i].side].logits.row(rows[i].row), x.row(i).begin());
+    observe(observer, x);
+    return x;
   }
 
   Shares attack(Attack attack, Observer observer, const AttackData& data) const {
@@ -179,48 +200,60 @@ class ClassAudit {
     return shares;
   }
 
-  // On all rows of the class, whatever attacks are shown.
-  void distances(Observer observer, ObserverResult& result) {
-    if (observer == Observer::label || options_.directions == 0) return;
-    Matrix<float> seen[2];
-    run_tasks(2, options_.workers, [&](std::size_t side, unsigned) {
-      seen[side] = rows_[side].logits;
-      observe(observer, seen[side]);
-    });
-    const std::size_t columns = seen[0].cols();
-    // The last direction is the all-ones one.
+  // Random ones; the last is the all-ones one.
+  [[nodiscard]] Matrix<float> all_directions() const {
+    const std::size_t columns = rows_[0].logits.cols();
     Matrix<float> directions = random_directions(options_.directions + 1, columns, options_.seed);
     std::ranges::fill(directions.row(options_.directions),
                       static_cast<float>(1 / std::sqrt(static_cast<double>(columns))));
-    result.ks = directional_ks(seen[0], seen[1], directions, options_.workers, options_.stop);
-    result.ks_ones = result.ks.back();
-    result.ks.pop_back();
-    if (options_.bootstrap == 0) return;
-    // Few directions give the error of the mean over many: they move together.
-    const std::size_t few = std::min(options_.directions, kJackknifeDirections);
-    Matrix<float> some(few + 1, columns);
-    std::ranges::copy(directions.view().middle_rows(0, few).flat(), some.flat().begin());
-    std::ranges::copy(directions.row(options_.directions), some.row(few).begin());
-    const std::size_t groups[2] = {jackknife_groups(models_[0]), jackknife_groups(models_[1])};
-    for (std::size_t side = 0; side < 2; ++side) {
-      result.ks_left_out[side].resize(groups[side]);
-      result.ks_ones_left_out[side].resize(groups[side]);
-    }
-    run_tasks(
-        groups[0] + groups[1], options_.workers,
-        [&](std::size_t task, unsigned) {
-          const std::size_t side = task < groups[0] ? 0 : 1;
-          const std::size_t group = task - side * groups[0];
-          const Matrix<float> kept = without_group(seen[side], models_[side], group);
-          const std::vector<double> ks =
-              directional_ks(side == 0 ? kept : seen[0], side == 1 ? kept : seen[1], some);
-          result.ks_left_out[side][group] = mean_std(std::span(ks).first(few)).mean;
-          result.ks_ones_left_out[side][group] = ks[few];
-        },
-        options_.stop);
+    return directions;
   }
 
+  // On all rows of the class, whatever attacks are shown.
+  [[nodiscard]] DirectionalKs observed_distances(Observer observer, Team& team) const {
+    Matrix<float> seen[2];
+    team.run(2, [&](std::size_t side, unsigned) {
+      seen[side] = rows_[side].logits;
+      observe(observer, seen[side]);
+    });
+    return {seen[0], seen[1], team};
+  }
+
+  void add_distances(const DirectionalKs& distances, MatrixView<const float> directions,
+                     ObserverResult& result, std::vector<std::function<void()>>& tasks) const {
+    const std::size_t random = directions.rows() - 1;
+    if (options_.bootstrap != 0) {
+      for (std::size_t side = 0; side < 2; ++side) {
+        const std::size_t groups = jackknife_groups(models_[side]);
+        result.ks_left_out[side].resize(groups);
+        result.ks_ones_left_out[side].resize(groups);
+        for (std::size_t group = 0; group < groups; ++group) {
+          tasks.emplace_back([=, this, &distances, &result] {
+            std::array<RowRange, 2> without{};
+            without[side] = rows_of_group(rows_[side].logits.rows(), models_[side], group);
+            const std::vector<double> ks = distances.along(
+                directions.middle_rows(0, std::min(random, kJackknifeDirections)), without);
+            result.ks_left_out[side][group] = mean_std(ks).mean;
+            result.ks_ones_left_out[side][group] =
+                distances.along(directions.middle_rows(random, 1), without)[0];
+          });
+        }
+      }
+    }
+    result.ks.resize(directions.rows());
+    for (std::size_t begin = 0; begin < directions.rows(); begin += kDirectionsPerTask) {
+      tasks.emplace_back([=, &distances, &result] {
+        const auto some =
+            directions.middle_rows(begin, std::min(kDirectionsPerTask, directions.rows() - begin));
+        std::ranges::copy(distances.along(some),
+                          result.ks.begin() + static_cast<std::ptrdiff_t>(begin));
+      });
+    }
+  }
+
+  // Few directions give the error of the mean over many: they move together.
   static constexpr std::size_t kJackknifeDirections = 32;
+  static constexpr std::size_t kDirectionsPerTask = 16;
   const AuditOptions& options_;
   std::array<std::size_t, 2> models_{};
   const Split (&splits_)[2];
@@ -228,7 +261,6 @@ class ClassAudit {
   ClassRows rows_[2];
   std::vector<Row> train_rows_, test_rows_;
   std::size_t images_per_model_ = 0;
-  std::vector<AttackData> data_;
 };
 
 Figure advantage(const ClassAudit::Shares& shares, std::size_t images,

@@ -17,7 +17,7 @@ Matrix<double> times_transpose(MatrixView<const double> X, const TensorView& S, 
   // Some milliseconds, and more than starting a thread takes. The blocks do not depend on the
   // workers, so the result does not. All of X is packed for each block: large ones pay.
   const bool large = static_cast<double>(X.rows()) * static_cast<double>(S.count()) > 1e8;
-  Matrix<double> product(X.rows(), S.shape[0]);
+  auto product = Matrix<double>::for_overwrite(X.rows(), S.shape[0]);
   for_each_row_block(
       S, large ? available_cores() : 1,
       [&](std::size_t first, MatrixView<const double> block) {
@@ -87,7 +87,7 @@ Matrix<double> logits_of(const HeadView& head, MatrixView<const double> features
 
 Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> features) {
   OUBLI_ASSERT(features.cols() == head.features());
-  Matrix<double> sizes(features.rows(), features.cols());
+  auto sizes = Matrix<double>::for_overwrite(features.rows(), features.cols());
   eigen(sizes.view()) = eigen(features).cwiseAbs();
   Matrix<double> magnitudes = head.transposed ? times(sizes, head.weights, kMagnitudes)
                                               : times_transpose(sizes, head.weights, kMagnitudes);
@@ -106,7 +106,7 @@ Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> 
   const double least_b =
       head.bias ? smallest_positive(head.bias->dtype) / 2 * std::abs(head.bias_scale) : 0;
   const std::vector<double> bias = bias_of(head);
-  Matrix<double> errors(magnitudes.rows(), magnitudes.cols());
+  auto errors = Matrix<double>::for_overwrite(magnitudes.rows(), magnitudes.cols());
   for (std::size_t n = 0; n < errors.rows(); ++n) {
     double size = 0;
     for (const double value : features.row(n)) size += std::abs(value);
@@ -129,7 +129,7 @@ Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, 
   const Eigen::RowVectorXf b =
       Eigen::Map<const Eigen::RowVectorXd>(bias.data(), eigen_index(bias.size())).cast<float>();
   const auto scale = static_cast<float>(head.weight_scale);
-  Matrix<float> logits(features.rows(), head.classes());
+  auto logits = Matrix<float>::for_overwrite(features.rows(), head.classes());
   constexpr std::size_t kBlock = 256;
   run_tasks((features.rows() + kBlock - 1) / kBlock, workers, [&](std::size_t block, unsigned) {
     const std::size_t first = block * kBlock;

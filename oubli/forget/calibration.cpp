@@ -141,7 +141,7 @@ ClassMeans gather_means(const CalibrationData& data, std::size_t classes,
 }
 
 Matrix<float> pick_samples(const TensorView& values, std::span<const std::size_t> chosen) {
-  Matrix<float> picked(chosen.size(), values.shape[1]);
+  auto picked = Matrix<float>::for_overwrite(chosen.size(), values.shape[1]);
   const std::size_t row_bytes = values.shape[1] * size_of(values.dtype);
   for (std::size_t n = 0; n < chosen.size(); ++n)
     decode(values.dtype, values.bytes.subspan(chosen[n] * row_bytes, row_bytes), picked.row(n));

@@ -48,7 +48,7 @@ std::vector<std::size_t> choose_for_leaks(std::span<const std::uint32_t> labels,
 }
 
 Matrix<float> keep_columns(MatrixView<const float> logits, std::span<const std::size_t> retained) {
-  Matrix<float> kept(logits.rows(), retained.size());
+  auto kept = Matrix<float>::for_overwrite(logits.rows(), retained.size());
   for (std::size_t i = 0; i < logits.rows(); ++i)
     for (std::size_t j = 0; j < retained.size(); ++j) kept(i, j) = logits(i, retained[j]);
   return kept;

@@ -151,7 +151,7 @@ StoredMeans shrink_means(const StoredMeans& means, const FiltrationPlan& plan,
                          std::string new_head_sha256) {
   const auto& retained = plan.filter.retained;
   const std::size_t dimensions = means.means.shape[1];
-  Matrix<double> kept(retained.size(), dimensions);
+  auto kept = Matrix<double>::for_overwrite(retained.size(), dimensions);
   const std::size_t row_bytes = dimensions * sizeof(double);
   OUBLI_ASSERT(means.means.dtype == DType::f64);
   StoredMeans shrunk;

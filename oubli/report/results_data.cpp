@@ -21,12 +21,38 @@ bool is_main_variant(const json& method) {
   return (samples.empty() || samples == "all") && (from.empty() || from == "test");
 }
 
+// Why a method has no audit.
+std::string why_not_measured(const json& method) {
+  const std::string reason = text(method, "reason");
+  return reason.empty() ? "the file gives no reason" : reason;
+}
+
+// What to know of a part's figures, and which are not there at all.
+std::vector<std::string> part_warnings(const json& part) {
+  std::vector<std::string> out;
+  for (const json& method : list(part, "methods")) {
+    if (!is_main_variant(method)) continue;
+    const std::string name = text(method, "method");
+    if (const json* audit = find(method, "audit"))
+      for (const std::string& warning : warnings_of(*audit)) out.push_back(name + ": " + warning);
+    else
+      out.push_back(name + ": not measured: " + why_not_measured(method));
+    for (const json& trial : list(method, "failed"))
+      out.push_back(fmt::format("{}: network {} could not be filtered and is left out: {}", name,
+                                text(trial, "id"), text(trial, "reason")));
+  }
+  if (const json* floor = find(part, "floor"))
+    for (const std::string& warning : warnings_of(*floor)) out.push_back("floor: " + warning);
+  return out;
+}
+
 Audit part_data(const json& part) {
   std::vector<AuditedMethod> methods;
   for (const json& method : list(part, "methods"))
     if (is_main_variant(method) && find(method, "audit") != nullptr)
       methods.emplace_back(text(method, "method"), find(method, "audit"));
   Audit out = audit_data(methods, find(part, "floor"));
+  out.warnings = part_warnings(part);
   const json models = part.value("models", json::object());
   out.note = fmt::format(
       "{} networks trained on everything and then unlearned, {} retrained without the class, {} "
@@ -78,7 +104,8 @@ std::vector<DotChart> published_charts(const json& source) {
     for (const json& cell : list(row, "cells")) {
       const auto paper = number(cell, "paper");
       const auto ours = number(cell, "ours");
-      if (!paper || !ours || !number(cell, "low")) continue;
+      // Advantages and distances; accuracies and losses are on other scales.
+      if (!paper || text(cell, "observer") != "logits") continue;
       if (out.empty() || out.back().title != group) {
         DotChart chart;
         chart.title = group;
@@ -91,12 +118,13 @@ std::vector<DotChart> published_charts(const json& source) {
       DotChart& chart = out.back();
       DotChart::Row line;
       line.label = join_words(list(row, "keys")) + ": " + text(cell, "measure");
-      const Measured mine{ours, number(cell, "low"), number(cell, "high"), ""};
+      const Measured mine{ours, number(cell, "low"), number(cell, "high"),
+                          text(cell, ours ? "interval_reason" : "reason")};
       line.marks = {{0, mine}, {1, {paper, {}, {}, ""}}};
       if (const auto floor = number(cell, "floor")) line.floor = {floor, {}, {}, ""};
       chart.description +=
           fmt::format("{}: ours {}, paper {:.3f}. ", line.label, to_text(mine), *paper);
-      chart.high = std::max({chart.high, *paper, mine.high.value_or(*ours)});
+      chart.high = std::max({chart.high, *paper, mine.high.value_or(ours.value_or(0))});
       chart.rows.push_back(std::move(line));
     }
   }
@@ -155,6 +183,18 @@ NamedTable published_table(const json& source) {
   return out;
 }
 
+// What the strongest attack on one method reaches, or why that is not known.
+Measured strongest_of(const json& method) {
+  const json* audit = find(method, "audit");
+  if (audit == nullptr) return {{}, {}, {}, why_not_measured(method)};
+  const std::string name = text(method, "method");
+  const Audit data = audit_data({{name, audit}}, nullptr);
+  const auto verdicts = judge(data, name);
+  if (verdicts.empty()) return {};
+  const ObserverVerdict& first = verdicts.front();
+  return first.worst != nullptr ? first.worst->forgotten : Measured{{}, {}, {}, first.reason};
+}
+
 // Forgetting each class in turn: the strongest attack on logits.
 DotChart each_class_chart(const json& document) {
   DotChart chart;
@@ -166,16 +206,11 @@ DotChart each_class_chart(const json& document) {
     for (const json& label : list(entry, "forgotten"))
       row.label += (row.label.empty() ? "" : ", ") + class_name(document, whole_number(label));
     for (const json& method : list(entry, "methods")) {
-      const json* audit = find(method, "audit");
-      if (audit == nullptr) continue;
       const std::string name = text(method, "method");
-      const Audit data = audit_data({{name, audit}}, nullptr);
-      const auto verdicts = judge(data, name);
-      if (verdicts.empty() || verdicts.front().worst == nullptr) continue;
+      const Measured m = strongest_of(method);
       auto series = std::ranges::find(chart.series, name, &Series::name);
       if (series == chart.series.end()) series = chart.series.insert(series, series_of(name));
-      const Measured& m = verdicts.front().worst->forgotten;
-      chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));
+      if (m.value) chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));
       chart.description += fmt::format("{}, {}: {}. ", row.label, name, to_text(m, 2));
       row.marks.push_back({static_cast<std::size_t>(series - chart.series.begin()), m});
     }

@@ -106,9 +106,23 @@ std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method
     ObserverVerdict verdict{.observer = observer};
     verdict.worst = strongest(audit, method, observer);
     if (method != "naive") verdict.naive = strongest(audit, "naive", observer);
+    // Attacks on what he could work out may convict an observer, but do not clear him if none on
+    // what he sees could be computed.
+    const Leak* missing = nullptr;
+    bool any_own = false;
+    for (const Leak& leak : audit.leaks) {
+      if (leak.method != method || leak.observer != observer) continue;
+      any_own = any_own || leak.forgotten.value;
+      if (!leak.forgotten.value && missing == nullptr) missing = &leak;
+    }
+    if (verdict.worst != nullptr && !any_own && level_of(*verdict.worst) != Level::can_tell)
+      verdict.worst = nullptr;
     if (verdict.worst != nullptr) {
       verdict.level = level_of(*verdict.worst);
       verdict.has_interval = verdict.worst->forgotten.low.has_value();
+      verdict.reason = verdict.worst->forgotten.reason;
+    } else if (missing != nullptr) {
+      verdict.reason = missing->forgotten.reason;
     }
     out.push_back(verdict);
   }
@@ -144,9 +158,21 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     add(fmt::format("against {}: nearly; {}", somebody(faint), odds(*worst_of(faint))));
   if (!visible.empty())
     add(fmt::format("against {}: no; {}", somebody(visible), odds(*worst_of(visible))));
-  if (out.empty()) return fmt::format("Not known: no attack on {} could be computed.", method);
-  if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval))
-    out += ": a sketch, from too few models for intervals";
+  const auto in_brackets = [](const std::string& reason) {
+    return reason.empty() ? std::string() : fmt::format(" ({})", reason);
+  };
+  const auto& unknown = by_level[3];
+  const std::string why = unknown.empty() ? "" : in_brackets(unknown.front()->reason);
+  if (out.empty())
+    return fmt::format("Not known: no attack on {} could be computed{}.", method, why);
+  if (!unknown.empty())
+    add(fmt::format("against {}: not known, no attack could be computed{}", somebody(unknown),
+                    why));
+  if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval)) {
+    const auto known =
+        std::ranges::find_if(verdicts, [](const ObserverVerdict& v) { return v.worst != nullptr; });
+    out += ": a sketch, without intervals" + in_brackets(known->reason);
+  }
   return out + ".";
 }
 
@@ -203,6 +229,8 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
       row.now = in_hundred(v.worst->forgotten);
       row.floor = in_hundred(v.worst->forgotten_floor);
       if (row.floor.value) out.floor_name = "retrained against retrained";
+    } else {
+      row.now.reason = v.reason;
     }
     if (v.naive != nullptr) row.before = in_hundred(v.naive->forgotten);
     out.description += fmt::format("An observer who {}: {} right in 100 ({}). ", row.observer,

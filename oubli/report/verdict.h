@@ -24,6 +24,7 @@ struct ObserverVerdict {
   const Leak* worst = nullptr;
   const Leak* naive = nullptr;  // the worst against naive deletion, if measured
   bool has_interval = false;
+  std::string reason = {};  // why nothing was computed, or no interval
 };
 
 // An advantage this far above the floor is 5 more right answers in 100.

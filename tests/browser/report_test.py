@@ -42,6 +42,7 @@ class ReportTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         documents.write_run(cls.folder)
         (cls.folder / "audit.json").write_text(json.dumps(documents.audit(0.3, documents.leaks(0.02))))
+        (cls.folder / "sparse.json").write_text(json.dumps(documents.sparse_audit()))
         (cls.folder / "receipt.json").write_text(json.dumps(documents.receipt()))
 
     @classmethod
@@ -134,6 +135,26 @@ class ReportTest(unittest.TestCase):
         self.check_layout(PHONE)
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('section, table, figure, ul, dl')]"
                                           ".filter(e => !e.textContent.trim() && !e.querySelector('img')).length"), 0)
+
+    def test_warnings_and_reasons_are_in_sight(self):
+        for width in (DESKTOP, PHONE):
+            self.open(self.folder / "sparse.json", width=width)
+            self.check_layout(width)
+            # Displayed text only: what closed tables hold does not count.
+            for section in ("answer", "leak"):
+                text = self.browser.run(f"return document.getElementById('{section}').innerText")
+                self.assertIn(f"Warning: the floor is not comparable {documents.HOSTILE}.", text)
+                self.assertIn("1 and 2 test models", text)
+                self.assertIn("no second batch was given", text)
+            shown = {s: self.browser.run(f"return document.getElementById('{s}').innerText") for s in self.sections()}
+            self.assertIn("not computed: not applicable to labels", shown["ks"])
+            self.assertIn("Not computed (all-ones direction, audited models): not shown.", shown["ks"])
+            self.assertIn("not computed: no logits from before unlearning were given", shown["tables"])
+            self.assertIn("not computed: no features were given", shown["tables"])
+            above = self.browser.run(
+                "const box = q => document.querySelector(q).getBoundingClientRect();"
+                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15")
+            self.assertTrue(above)
 
     def test_dark_mode_is_dark_and_legible(self):
         def colours(scheme):

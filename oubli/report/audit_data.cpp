@@ -126,7 +126,10 @@ void add_destinations(Audit& out, const std::string& method, const json& audit,
 
 NamedTable quality_table(const std::vector<AuditedMethod>& methods) {
   NamedTable out{"Accuracy and loss on retained classes", "Mean ± standard deviation over models.",
-                 Table{{{"models"}, {"accuracy %", true}, {"loss", true}}, {}}};
+                 Table{{{"models"},
+                        {"accuracy %, from the top-1 label", true},
+                        {"loss, from the probabilities", true}},
+                       {}}};
   const auto add = [&](const json& audit, const char* population, const std::string& name) {
     for (const json& entry : list(audit, "quality")) {
       if (text(entry, "population") != population) continue;
@@ -143,7 +146,7 @@ NamedTable quality_table(const std::vector<AuditedMethod>& methods) {
 }
 
 NamedTable flip_table(const std::vector<AuditedMethod>& methods) {
-  NamedTable out{"Labels changed against naive deletion, in percent",
+  NamedTable out{"Top-1 labels changed against naive deletion, in percent",
                  "Normalization changes none: it moves all logits of an input by the same amount.",
                  Table{{{"method"},
                         {"all inputs", true},
@@ -205,8 +208,9 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
       const std::string observer = text(leak, "observer");
       std::string name = class_name(*methods.front().second, label);
       if (entry.value("forgotten", false)) name += " (forgotten)";
-      const std::string what = name + ", " + observer;
-      std::vector<std::string> cells{std::move(name), observer};
+      const std::string seen = observer == "label" ? "top-1 label" : observer;
+      const std::string what = name + ", " + seen;
+      std::vector<std::string> cells{std::move(name), seen};
       for (const auto& [method, audit] : methods)
         cells.push_back(
             to_text(strongest(leaks_of(audit, "classes"), label, observer, what + ", " + method)));
@@ -221,12 +225,13 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
 
 NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
   NamedTable out{
-      "Linear probe on the features", "",
+      "Linear probe on the features", "For an observer who holds the file, and so the features.",
       Table{{{"class"}, {"models that saw it: AUC", true}, {"retrained: AUC", true}}, {}}};
   if (methods.empty()) return out;
   const json& audit = *methods.front().second;  // features are the same for every method
   for (const json& probe : list(audit, "probes")) {
-    if (out.note.empty()) out.note = text(probe, "sentence");
+    if (const std::string sentence = text(probe, "sentence"); out.table.rows.empty())
+      out.note += (sentence.empty() ? "" : " ") + sentence;
     const auto cell = [&](const char* key, const char* why) {
       const std::string reason = text(probe, why);
       return plus_minus(probe, key, 1, 3, reason.empty() ? text(probe, "reason") : reason);

@@ -13,6 +13,8 @@ namespace oubli::report {
 namespace {
 
 constexpr std::string_view kNumbers = "Numbers behind this picture";
+constexpr const char* kInputs[] = {"On inputs of the forgotten class",
+                                   "On inputs of the retained classes (mean over classes)"};
 
 // Values without repetition, in order of appearance.
 template <typename T>
@@ -172,8 +174,8 @@ std::string leak_panels(const Audit& audit, bool forgotten) {
   std::string out = "<div class=\"panels\">\n";
   for (const std::string& observer : observers) {
     DotChart picture;
-    picture.title =
-        (observer == "label" ? "Observer sees the top-1 label" : "Observer sees " + observer);
+    picture.title = "Observer sees " + seen_by(observer);
+    picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
     picture.axis = "advantage (0 = guessing, 1 = certain)";
     picture.low = common_bottom(all);
     picture.high = top;
@@ -221,11 +223,12 @@ std::string destination_panels(const Audit& audit) {
       if (d.forgotten_class != name || &d == reference) continue;
       BarChart picture;
       picture.title = fmt::format("{}: where {} goes", d.method, name);
+      picture.description = "By top-1 label. ";
       picture.series = series_of(d.method);
       picture.reference_name = "retrained without it";
-      picture.axis = "share of its inputs";
+      picture.axis = "share of its inputs, by top-1 label";
       picture.high = std::min(1.0, std::ceil(top * 10 - 1e-9) / 10);
-      Table numbers{{{"predicted as"}, {d.method, true}, {"± sd", true}}, {}};
+      Table numbers{{{"top-1 label"}, {d.method, true}, {"± sd", true}}, {}};
       if (reference != nullptr) {
         numbers.columns.push_back({"retrained", true});
         numbers.columns.push_back({"± sd", true});
@@ -262,13 +265,15 @@ std::string ks_panels(const Audit& audit) {
   for (const KsDistance& k : audit.ks)
     for (const Measured* m : {&k.random, &k.ones, &k.random_floor, &k.ones_floor}) all.push_back(m);
   const double top = common_top(all, 0.1);
-  std::string out = "<div class=\"panels pairs\">\n";
-  std::string without;  // pictures that would have nothing in them
+  std::string out;
   for (const bool forgotten : {true, false}) {
+    std::string pictures;
+    std::string without;  // pictures that would have nothing in them
     for (const std::string& observer :
          distinct<KsDistance>(audit.ks, [](const KsDistance& k) { return k.observer; })) {
       DotChart picture;
-      picture.title = fmt::format("{}, {} classes", observer, forgotten ? "forgotten" : "retained");
+      picture.title = "Observer sees " + seen_by(observer);
+      picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
       picture.axis = "Kolmogorov–Smirnov distance";
       picture.high = top;
       DotChart::Row random{.label = "mean over random directions", .marks = {}, .floor = {}};
@@ -297,10 +302,14 @@ std::string ks_panels(const Audit& audit) {
       if (random.floor.value) picture.floor_name = "floor: retrained against retrained";
       picture.rows.push_back(std::move(random));
       if (!ones.marks.empty()) picture.rows.push_back(std::move(ones));
-      out += figure(picture);
+      pictures += figure(picture);
     }
+    if (!pictures.empty() || !without.empty())
+      out += fmt::format("<h3>{}</h3>\n", kInputs[forgotten ? 0 : 1]);
+    if (!pictures.empty()) out += "<div class=\"panels pairs\">\n" + pictures + "</div>\n";
+    out += without;
   }
-  return out + "</div>\n" + without;
+  return out;
 }
 
 void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool several) {
@@ -312,15 +321,16 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
   std::string leaks = warning_list(audit.warnings);
   if (const std::string panels = leak_panels(audit, true); !panels.empty()) {
     leaks += paragraph(audit.note, "note");
-    leaks += "<h3>On inputs of the forgotten class</h3>\n" + panels;
+    leaks += fmt::format("<h3>{}</h3>\n", kInputs[0]) + panels;
     if (const std::string retained = leak_panels(audit, false); !retained.empty())
-      leaks += "<h3>On inputs of the retained classes (mean over classes)</h3>\n" + retained;
+      leaks += fmt::format("<h3>{}</h3>\n", kInputs[1]) + retained;
   }
   sections.add("leak" + suffix, titled("Leak by observer"), leaks);
   std::string where = destination_panels(audit);
   if (!where.empty())
     where = paragraph(
-                "What the model says when shown the forgotten class. The closer the coloured "
+                "What an observer of the top-1 label is told when he shows the model the forgotten "
+                "class. The closer the coloured "
                 "bars are to the grey ones, the more it behaves like a model that never saw the "
                 "class. Bars are means over models, lines one standard deviation either way.") +
             where;

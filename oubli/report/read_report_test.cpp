@@ -329,8 +329,58 @@ TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
   const auto verdicts = judge(data.audits[0], judged_method(data.audits[0], ""));
   EXPECT_DOUBLE_EQ(*verdicts.at(0).naive->forgotten.value, 0.6);
   ASSERT_EQ(data.published.size(), 1U);
-  EXPECT_THAT(data.published[0].table.rows.at(0),
-              ::testing::ElementsAre("unlearned", "naive", "NN", "0.50", "0.25", "0.20 to 0.30"));
+  EXPECT_THAT(
+      data.published[0].table.rows.at(0),
+      ::testing::ElementsAre("unlearned", "naive", "NN", "logits", "0.50", "0.25", "0.20 to 0.30"));
+  EXPECT_THAT(data.published[0].charts.at(0).axis, HasSubstr("observer sees logits"));
+}
+
+TEST_F(ReadReport, EveryFigureSaysWhatItsObserverSees) {
+  json document = audit_json(0.4);
+  for (const char* group : {"forgotten", "retained"})
+    document["leaks"][group].push_back(leak_json("label", 0.1));
+  document["leaks"]["classes"][0]["observers"].push_back(leak_json("label", 0.1));
+  const json some = {{"mean", 0.01}, {"std", 0.0}};
+  document["flips"] = {{"all", some}, {"forgotten", some}, {"correct", some}};
+  document["probes"] = {{{"class", 1}, {"seen", some}, {"unseen", some}}};
+  const std::string text = page(read(write("audit.json", document.dump())));
+  for (const char* id : {"leak", "ks"})
+    for (const char* title : {"Observer sees logits", "Observer sees the top-1 label"})
+      EXPECT_THAT(section(text, id), HasSubstr(title)) << id;
+  EXPECT_THAT(section(text, "destinations"), HasSubstr("share of its inputs, by top-1 label"));
+  const std::string tables = section(text, "tables");
+  EXPECT_THAT(tables, HasSubstr("<td>top-1 label</td>"));
+  EXPECT_THAT(tables, HasSubstr("accuracy %, from the top-1 label"));
+  EXPECT_THAT(tables, HasSubstr("loss, from the probabilities"));
+  EXPECT_THAT(tables, HasSubstr("Top-1 labels changed against naive deletion"));
+  EXPECT_THAT(tables, HasSubstr("an observer who holds the file"));
+}
+
+// Forgetting each class in turn is drawn for who sees most of what was measured, and says who.
+TEST_F(ReadReport, EachClassIsForOneObserver) {
+  json labels = audit_json(0.5);
+  labels["leaks"]["forgotten"] = {leak_json("label", 0.2)};
+  json both = audit_json(0.5);
+  both["leaks"]["forgotten"].push_back(leak_json("label", 0.2));
+  const auto axis_and_first = [&](const json& first, const json& second) {
+    const json results = {
+        {"format", "oubli-results"},
+        {"version", 1},
+        {"parts", {{{"hidden", 50}, {"methods", json::array()}}}},
+        {"each_class",
+         {{{"forgotten", {0}}, {"methods", {{{"method", "naive"}, {"audit", first}}}}},
+          {{"forgotten", {1}}, {"methods", {{{"method", "naive"}, {"audit", second}}}}}}}};
+    write_file(folder_ / "results.json", results.dump(), true);
+    const DotChart chart = read(folder_).audits.at(0).charts.at(0);
+    return std::pair(chart.axis, to_text(chart.rows.at(0).marks.at(0).measured, 1));
+  };
+  const std::string axis = "advantage of the strongest attack, observer sees ";
+  EXPECT_EQ(axis_and_first(both, both),
+            std::pair(axis + "logits", std::string("0.5 (0.5 to 0.5)")));
+  EXPECT_EQ(axis_and_first(labels, labels),
+            std::pair(axis + "the top-1 label", std::string("0.2 (0.2 to 0.2)")));
+  EXPECT_EQ(axis_and_first(labels, both),
+            std::pair(axis + "logits", std::string("not computed: not measured for logits")));
 }
 
 TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "oubli/base/error.h"
 #include "oubli/report/audit_data.h"
@@ -109,7 +110,8 @@ std::vector<DotChart> published_charts(const json& source) {
       if (out.empty() || out.back().title != group) {
         DotChart chart;
         chart.title = group;
-        chart.axis = "paper and ours, with 95 % interval";
+        chart.axis = "paper and ours, 95 % interval; observer sees logits";
+        chart.description = "Observer sees logits. ";
         chart.floor_name = "floor: retrained against retrained";
         chart.high = 0.2;
         chart.series = {{"ours", 0}, {"paper", 5}};
@@ -150,10 +152,11 @@ NamedTable published_table(const json& source) {
   for (std::size_t j = 0; j < keys; ++j)
     out.table.columns.push_back({list(source, "columns").at(j).get<std::string>()});
   out.table.columns.push_back({"measure"});
+  out.table.columns.push_back({"observer"});
   for (const char* name : {"paper", "ours", "95 % interval", "floor"})
     out.table.columns.push_back({name, true});
   if (observers)
-    for (const char* name : {"ours, probabilities", "ours, label"})
+    for (const char* name : {"ours, probabilities", "ours, top-1 label"})
       out.table.columns.push_back({name, true});
   for (const json& row : list(source, "rows")) {
     for (const json& cell : list(row, "cells")) {
@@ -163,6 +166,8 @@ NamedTable published_table(const json& source) {
       for (std::size_t j = 0; j < keys; ++j)
         line.push_back(row.at("keys").at(j).get<std::string>());
       line.push_back(text(cell, "measure"));
+      const std::string observer = text(cell, "observer");
+      line.push_back(observer == "label" ? "top-1 label" : observer);
       line.push_back(cell_number(cell, "paper", "paper_sd", digits));
       line.push_back(ours_of(cell, digits));
       const auto low = number(cell, "low");
@@ -171,8 +176,8 @@ NamedTable published_table(const json& source) {
                                  : "");
       line.push_back(cell_number(cell, "floor", "", digits));
       if (observers)
-        for (const char* observer : {"probabilities", "label"}) {
-          const json* other = other_observer(list(row, "cells"), cell, observer);
+        for (const char* second : {"probabilities", "label"}) {
+          const json* other = other_observer(list(row, "cells"), cell, second);
           line.push_back(other == nullptr ? "" : ours_of(*other, digits));
         }
       out.table.rows.push_back(std::move(line));
@@ -183,23 +188,38 @@ NamedTable published_table(const json& source) {
   return out;
 }
 
-// What the strongest attack on one method reaches, or why that is not known.
-Measured strongest_of(const json& method) {
+// What the strongest attack on one method reaches for an observer, or why that is not known.
+Measured strongest_of(const json& method, const std::string& observer) {
   const json* audit = find(method, "audit");
   if (audit == nullptr) return {{}, {}, {}, why_not_measured(method)};
   const std::string name = text(method, "method");
   const Audit data = audit_data({{name, audit}}, nullptr);
   const auto verdicts = judge(data, name);
-  if (verdicts.empty()) return {};
-  const ObserverVerdict& first = verdicts.front();
-  return first.worst != nullptr ? first.worst->forgotten : Measured{{}, {}, {}, first.reason};
+  const auto found = std::ranges::find(verdicts, observer, &ObserverVerdict::observer);
+  if (found == verdicts.end()) return {{}, {}, {}, "not measured for " + seen_by(observer)};
+  return found->worst != nullptr ? found->worst->forgotten : Measured{{}, {}, {}, found->reason};
 }
 
-// Forgetting each class in turn: the strongest attack on logits.
+// Of those measured, the observer who sees most.
+std::string widest_observer(const json& each_class) {
+  std::set<std::string> measured;
+  for (const json& entry : each_class)
+    for (const json& method : list(entry, "methods"))
+      if (const json* audit = find(method, "audit"))
+        for (const Leak& leak : audit_data({{"", audit}}, nullptr).leaks)
+          measured.insert(leak.observer);
+  for (const char* observer : {"logits", "probabilities", "label"})
+    if (measured.contains(observer)) return observer;
+  return measured.empty() ? "logits" : *measured.begin();
+}
+
+// Forgetting each class in turn: the strongest attack.
 DotChart each_class_chart(const json& document) {
   DotChart chart;
   chart.title = "Each class forgotten in turn";
-  chart.axis = "advantage of the strongest attack on logits";
+  const std::string observer = widest_observer(list(document, "each_class"));
+  chart.axis = "advantage of the strongest attack, observer sees " + seen_by(observer);
+  chart.description = fmt::format("Observer sees {}. ", seen_by(observer));
   chart.high = 0.2;
   for (const json& entry : list(document, "each_class")) {
     DotChart::Row row;
@@ -207,7 +227,7 @@ DotChart each_class_chart(const json& document) {
       row.label += (row.label.empty() ? "" : ", ") + class_name(document, whole_number(label));
     for (const json& method : list(entry, "methods")) {
       const std::string name = text(method, "method");
-      const Measured m = strongest_of(method);
+      const Measured m = strongest_of(method, observer);
       auto series = std::ranges::find(chart.series, name, &Series::name);
       if (series == chart.series.end()) series = chart.series.insert(series, series_of(name));
       if (m.value) chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));

@@ -53,8 +53,7 @@ Level level_of(const Leak& leak) {
 }
 
 std::string observer_phrase(const std::string& observer) {
-  if (observer == "label") return "only the top-1 label";
-  return observer;
+  return observer == "label" ? "only the top-1 label" : observer;
 }
 
 // "somebody who sees logits or probabilities"
@@ -73,6 +72,10 @@ std::string capital(std::string text) {
 }
 
 }  // namespace
+
+std::string seen_by(const std::string& observer) {
+  return observer == "label" ? "the top-1 label" : observer;
+}
 
 std::string join(const std::vector<std::string>& words) {
   std::string out;
@@ -146,8 +149,7 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     return fmt::format(
         "the best attack, {} on {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
         "(guessing: 50)",
-        leak.attack, leak.observer == "label" ? "the label" : leak.observer,
-        in_hundred(*leak.forgotten.value));
+        leak.attack, seen_by(leak.observer), in_hundred(*leak.forgotten.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {
@@ -193,8 +195,7 @@ std::string sentence(const Receipt& receipt) {
       chosen = std::max(chosen, check.chosen.value.value_or(0));
       naive = std::max(naive, check.naive.value.value_or(0));
     }
-    std::string part =
-        fmt::format("{:.2f} from {}", chosen, observer == "label" ? "the top-1 label" : observer);
+    std::string part = fmt::format("{:.2f} from {}", chosen, seen_by(observer));
     if (naive > 0 && receipt.method != "naive")
       part += found.empty() ? fmt::format(" ({:.2f} had its output merely been cut off)", naive)
                             : fmt::format(" ({:.2f})", naive);
@@ -220,7 +221,7 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
       std::to_array<const char*>({"not told apart", "faint trace", "can tell", "not computed"});
   for (const ObserverVerdict& v : verdicts) {
     VerdictChart::Row row;
-    row.observer = v.observer == "label" ? "sees the top-1 label" : "sees " + v.observer;
+    row.observer = "sees " + seen_by(v.observer);
     row.level = static_cast<int>(v.level);
     row.word = words[static_cast<std::size_t>(v.level)];
     if (v.worst != nullptr)
@@ -253,7 +254,7 @@ DotChart chart(const Receipt& receipt) {
       });
   if (naive) out.series.push_back(series_of("naive"));
   for (const LeakCheck& check : receipt.leak_checks) {
-    DotChart::Row row{.label = fmt::format("sees {}: {}", check.observer, check.read_out),
+    DotChart::Row row{.label = fmt::format("sees {}: {}", seen_by(check.observer), check.read_out),
                       .marks = {{0, check.chosen}},
                       .floor = {}};
     if (naive) row.marks.push_back({1, check.naive});

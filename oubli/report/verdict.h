@@ -46,6 +46,9 @@ inline constexpr double kFaint = 0.1;
 // The same picture for a single deletion: the AUCs of its leak check.
 [[nodiscard]] DotChart chart(const Receipt& receipt);
 
+// What an observer sees, in words: "logits", "probabilities", "the top-1 label".
+[[nodiscard]] std::string seen_by(const std::string& observer);
+
 // "alice", "alice and bob", "alice, bob and carol"
 [[nodiscard]] std::string join(const std::vector<std::string>& words);
 

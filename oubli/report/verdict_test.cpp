@@ -70,7 +70,7 @@ TEST(Verdict, WhoSeesMoreCanDoWhatWhoSeesLessCan) {
     EXPECT_EQ(verdict.level, Level::can_tell) << verdict.observer;
     EXPECT_EQ(verdict.worst->attack, "forest");
   }
-  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("forest on the label"));
+  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("forest on the top-1 label"));
 }
 
 TEST(Verdict, WithoutIntervalsItIsASketch) {

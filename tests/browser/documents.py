@@ -108,6 +108,9 @@ def png(width=120, height=80):
 def inversion():
     return {"format": "oubli-inversion", "version": 1, "data_set": "att-faces", "caption": "What an attacker sees.",
             "sheets": [{"file": "sheet.png", "title": "Sheet", "description": "Rows are " + HOSTILE}],
+            "class_names": NAMES,
+            "likeness": [{"state": state, "target": "forgotten, ghost logit", "own": mean_std(0.2, 0.1),
+                          "recognised": mean_std(0.1, 0.1)} for state in ("naive", "retrained")],
             "tables": [{"title": "Likeness", "note": "", "columns": [{"title": "state"}, {"title": "SSIM", "number": True}],
                         "rows": [["before", "0.5"], [HOSTILE, "0.4"]]}]}
 
@@ -133,7 +136,9 @@ def receipt():
                 {"class": 0, "samples": 100, "observer": "logits", "ghost_logit": {"naive": 0.89, "chosen": 0.53},
                  "linear_readout": {"naive": 0.97, "chosen": 0.947}},
                 {"class": 0, "samples": 100, "observer": "probabilities",
-                 "linear_readout": {"naive": 0.94, "chosen": 0.94}}]},
+                 "linear_readout": {"naive": 0.94, "chosen": 0.94}},
+                {"class": 0, "samples": 100, "observer": "label",
+                 "linear_readout": {"naive": 0.6, "chosen": 0.6}}]},
             "not_checked": ["whether copies of the old model exist"], "warnings": ["a warning"],
             "limits": ["Whether this satisfies a law is for lawyers to say."],
             "self_check": {"vectors": 5, "largest_error": 1e-7, "error_over_bound": 0.2},

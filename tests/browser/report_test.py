@@ -113,8 +113,8 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual(any(c["narrow"] for c in shown), width == PHONE)
                 self.assertEqual(any(c["wide"] for c in shown), width == DESKTOP)
                 # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each class,
-                # a published table, the sheet
-                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 1)
+                # a published table, the sheet and its chart
+                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 2)
 
     def test_the_answer_comes_first(self):
         self.open(self.folder)
@@ -155,6 +155,35 @@ class ReportTest(unittest.TestCase):
                 "const box = q => document.querySelector(q).getBoundingClientRect();"
                 "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15")
             self.assertTrue(above)
+
+    def test_every_picture_and_table_says_for_which_observer_it_is(self):
+        observer = r"(logits|probabilities|top-1 label|holds the (model|file))"
+        for inputs in ([self.folder], [self.folder / "audit.json"], [self.folder / "sparse.json"],
+                       [self.folder / "receipt.json"], [self.folder / "audit.json", self.folder / "receipt.json"],
+                       [self.folder / "inversion.json"]):
+            self.open(*inputs)
+            for label in self.browser.run("return [...document.querySelectorAll('svg.chart')].map("
+                                          "s => s.getAttribute('aria-label'))"):
+                self.assertRegex(label, observer)
+            # Of a picture, what is written in it; of a table, its title, its note and its columns. In the receipt's
+            # section there are lists, not figures.
+            pictures = self.browser.run(
+                "return [...document.querySelectorAll('figure')].filter(f => f.querySelector('svg')).map(f => "
+                "[...f.querySelectorAll('svg text')].map(t => t.textContent).join(' ') + ' ' + "
+                "[...f.querySelectorAll('thead')].map(t => t.textContent).join(' '))")
+            tables = self.browser.run("""
+              return [...document.querySelectorAll('section:not(#receipt) table')].filter(t => !t.closest('figure'))
+                .map(t => {
+                  let text = t.textContent;
+                  for (let e = t.closest('details') || t.closest('.scroll'); e && e.tagName !== 'H2';
+                       e = e.previousElementSibling) {
+                    if (e.tagName === 'P' || e.tagName === 'H3') text = e.textContent + ' ' + text;
+                    if (e.tagName === 'H3') break;
+                  }
+                  return text; })""")
+            for text in pictures + tables:
+                self.assertRegex(text, observer)
+                self.assertNotRegex(text, r"\bsees label\b")
 
     def test_dark_mode_is_dark_and_legible(self):
         def colours(scheme):

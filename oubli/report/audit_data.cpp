@@ -209,11 +209,11 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
       std::string name = class_name(*methods.front().second, label);
       if (entry.value("forgotten", false)) name += " (forgotten)";
       const std::string seen = observer == "label" ? "top-1 label" : observer;
-      const std::string what = name + ", " + seen;
+      const std::string what = fmt::format("{}, {}", name, seen);
       std::vector<std::string> cells{std::move(name), seen};
       for (const auto& [method, audit] : methods)
-        cells.push_back(
-            to_text(strongest(leaks_of(audit, "classes"), label, observer, what + ", " + method)));
+        cells.push_back(to_text(strongest(leaks_of(audit, "classes"), label, observer,
+                                          fmt::format("{}, {}", what, method))));
       if (floor_classes != nullptr)
         cells.push_back(to_text(strongest(floor_classes, label, observer, what + ", floor")));
       out.table.rows.push_back(std::move(cells));

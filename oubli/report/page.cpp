@@ -133,7 +133,8 @@ std::string answer(const ReportData& data) {
     std::string note = fmt::format(
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
-        "attack tried is shown, with its 95 % interval. Not told apart: the interval reaches {}. "
+        "attack tried is shown, with its 95 % interval where there is one. Not told apart: the "
+        "interval reaches {}. "
         "Faintly: above that by fewer than {:.0f} right answers in 100.",
         join(audit.forgotten), method,
         picture.floor_name.empty()

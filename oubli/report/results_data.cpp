@@ -35,7 +35,8 @@ std::vector<std::string> part_warnings(const json& part) {
     if (!is_main_variant(method)) continue;
     const std::string name = text(method, "method");
     if (const json* audit = find(method, "audit"))
-      for (const std::string& warning : warnings_of(*audit)) out.push_back(name + ": " + warning);
+      for (const std::string& warning : warnings_of(*audit))
+        out.push_back(fmt::format("{}: {}", name, warning));
     else
       out.push_back(name + ": not measured: " + why_not_measured(method));
     for (const json& trial : list(method, "failed"))

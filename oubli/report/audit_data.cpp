@@ -22,11 +22,14 @@ const json* of_observer(const json& entries, const std::string& observer) {
   return nullptr;
 }
 
-Measured advantage(const json* leak, const std::string& attack) {
+// A figure that is not there, for a reason.
+Measured none(const std::string& reason) { return {{}, {}, {}, reason}; }
+
+Measured advantage(const json* leak, const std::string& attack, const std::string& otherwise = "") {
   if (leak != nullptr)
     for (const json& entry : list(*leak, "attacks"))
       if (text(entry, "attack") == attack) return figure(entry, "advantage");
-  return {};
+  return none(otherwise);
 }
 
 // The names in files are those of name_of(Attack); sentences and charts want words.
@@ -54,12 +57,20 @@ const json* floor_of(const json& audit, const json* floor, const char* group) {
   return own == nullptr ? nullptr : find(*own, group);
 }
 
+// Why there is no floor; empty if there is one.
+std::string why_no_floor(const json& audit, const json* floor) {
+  if (floor != nullptr) return "";
+  const json* own = find(audit, "floor");
+  return own == nullptr ? "" : text(*own, "reason");
+}
+
 void add_leaks(Audit& out, const std::string& method, const json& audit, const json* floor) {
   const json* forgotten = leaks_of(&audit, "forgotten");
   if (forgotten == nullptr) return;
   const json* retained = leaks_of(&audit, "retained");
   const json* floor_forgotten = floor_of(audit, floor, "forgotten");
   const json* floor_retained = floor_of(audit, floor, "retained");
+  const std::string no_floor = why_no_floor(audit, floor);
   for (const json& leak : *forgotten) {
     const std::string observer = text(leak, "observer");
     const auto same = [&](const json* entries) {
@@ -71,20 +82,23 @@ void add_leaks(Audit& out, const std::string& method, const json& audit, const j
                            .observer = observer,
                            .attack = attack_title(attack),
                            .forgotten = figure(entry, "advantage"),
-                           .forgotten_floor = advantage(same(floor_forgotten), attack),
+                           .forgotten_floor = advantage(same(floor_forgotten), attack, no_floor),
                            .retained = advantage(same(retained), attack),
-                           .retained_floor = advantage(same(floor_retained), attack)});
+                           .retained_floor = advantage(same(floor_retained), attack, no_floor)});
     }
     const auto add_ks = [&](const json* entry, const json* at_floor, bool is_forgotten) {
       if (entry == nullptr) return;
+      const auto of_floor = [&](const char* key) {
+        return at_floor == nullptr ? none(no_floor) : figure(*at_floor, key);
+      };
       KsDistance ks{.method = method,
                     .observer = observer,
                     .random = figure(*entry, "ks"),
                     .ones = figure(*entry, "ks_ones"),
-                    .random_floor = at_floor == nullptr ? Measured{} : figure(*at_floor, "ks"),
-                    .ones_floor = at_floor == nullptr ? Measured{} : figure(*at_floor, "ks_ones"),
+                    .random_floor = of_floor("ks"),
+                    .ones_floor = of_floor("ks_ones"),
                     .forgotten = is_forgotten};
-      if (ks.random.value) out.ks.push_back(std::move(ks));
+      if (find(*entry, "ks") != nullptr) out.ks.push_back(std::move(ks));
     };
     add_ks(&leak, same(floor_forgotten), true);
     add_ks(same(retained), same(floor_retained), false);
@@ -112,15 +126,16 @@ void add_destinations(Audit& out, const std::string& method, const json& audit,
 
 NamedTable quality_table(const std::vector<AuditedMethod>& methods) {
   NamedTable out{"Accuracy and loss on retained classes", "Mean ± standard deviation over models.",
-                 Table{{{"models"}, {"accuracy %", true}, {"loss", true}}, {}}};
+                 Table{{{"models"},
+                        {"accuracy %, from the top-1 label", true},
+                        {"loss, from the probabilities", true}},
+                       {}}};
   const auto add = [&](const json& audit, const char* population, const std::string& name) {
     for (const json& entry : list(audit, "quality")) {
       if (text(entry, "population") != population) continue;
-      if (find(entry, "accuracy") == nullptr && !text(entry, "reason").empty())
-        out.table.rows.push_back({name, text(entry, "reason"), ""});
-      else
-        out.table.rows.push_back(
-            {name, plus_minus(entry, "accuracy", 100, 2), plus_minus(entry, "loss", 1, 3)});
+      const std::string reason = text(entry, "reason");
+      out.table.rows.push_back({name, plus_minus(entry, "accuracy", 100, 2, reason),
+                                plus_minus(entry, "loss", 1, 3, reason)});
     }
   };
   if (methods.empty()) return out;
@@ -131,7 +146,7 @@ NamedTable quality_table(const std::vector<AuditedMethod>& methods) {
 }
 
 NamedTable flip_table(const std::vector<AuditedMethod>& methods) {
-  NamedTable out{"Labels changed against naive deletion, in percent",
+  NamedTable out{"Top-1 labels changed against naive deletion, in percent",
                  "Normalization changes none: it moves all logits of an input by the same amount.",
                  Table{{{"method"},
                         {"all inputs", true},
@@ -140,10 +155,16 @@ NamedTable flip_table(const std::vector<AuditedMethod>& methods) {
                        {}}};
   for (const auto& [name, audit] : methods) {
     const json* flips = find(*audit, "flips");
-    if (flips == nullptr || find(*flips, "all") == nullptr) continue;
-    out.table.rows.push_back({name, plus_minus(*flips, "all", 100, 2),
-                              plus_minus(*flips, "forgotten", 100, 2),
-                              plus_minus(*flips, "correct", 100, 2)});
+    if (flips == nullptr) continue;
+    const std::string reason = text(*flips, "reason");
+    bool missing = false;
+    std::vector<std::string> cells{name};
+    for (const char* key : {"all", "forgotten", "correct"}) {
+      missing = missing || find(*flips, key) == nullptr;
+      cells.push_back(plus_minus(*flips, key, 100, 2, reason));
+    }
+    out.table.rows.push_back(std::move(cells));
+    if (!missing && !reason.empty()) out.reasons.push_back(fmt::format("{}: {}.", name, reason));
   }
   return out;
 }
@@ -161,18 +182,24 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
   const json* classes = leaks_of(methods.front().second, "classes");
   if (classes == nullptr) return out;
 
-  const auto strongest = [](const json* entries, std::size_t label, const std::string& observer) {
+  Reasons why;
+  // `what` names the figure where a reason is given.
+  const auto strongest = [&why](const json* entries, std::size_t label, const std::string& observer,
+                                const std::string& what) {
     Measured best;
     if (entries == nullptr) return best;
     for (const json& entry : *entries) {
       if (whole_number(entry.at("class")) != label) continue;
       const json* leak = of_observer(list(entry, "observers"), observer);
       if (leak == nullptr) continue;
-      for (const json& attack : list(*leak, "attacks"))
-        if (Measured m = figure(attack, "advantage");
-            m.value && (!best.value || *m.value > *best.value))
+      for (const json& attack : list(*leak, "attacks")) {
+        Measured m = figure(attack, "advantage");
+        if (!m.value) why.add(what + ", " + attack_title(text(attack, "attack")), m);
+        if (m.value ? !best.value || *m.value > *best.value : !best.value && best.reason.empty())
           best = std::move(m);
+      }
     }
+    if (best.value) why.add(what, best);
     return best;
   };
   for (const json& entry : *classes) {
@@ -181,31 +208,36 @@ NamedTable class_table(const std::vector<AuditedMethod>& methods, const json* fl
       const std::string observer = text(leak, "observer");
       std::string name = class_name(*methods.front().second, label);
       if (entry.value("forgotten", false)) name += " (forgotten)";
-      std::vector<std::string> cells{std::move(name), observer};
+      const std::string seen = observer == "label" ? "top-1 label" : observer;
+      const std::string what = fmt::format("{}, {}", name, seen);
+      std::vector<std::string> cells{std::move(name), seen};
       for (const auto& [method, audit] : methods)
-        cells.push_back(to_text(strongest(leaks_of(audit, "classes"), label, observer)));
+        cells.push_back(to_text(strongest(leaks_of(audit, "classes"), label, observer,
+                                          fmt::format("{}, {}", what, method))));
       if (floor_classes != nullptr)
-        cells.push_back(to_text(strongest(floor_classes, label, observer)));
+        cells.push_back(to_text(strongest(floor_classes, label, observer, what + ", floor")));
       out.table.rows.push_back(std::move(cells));
     }
   }
+  out.reasons = why.lines();
   return out;
 }
 
 NamedTable probe_table(const std::vector<AuditedMethod>& methods) {
   NamedTable out{
-      "Linear probe on the features", "",
+      "Linear probe on the features", "For an observer who holds the file, and so the features.",
       Table{{{"class"}, {"models that saw it: AUC", true}, {"retrained: AUC", true}}, {}}};
   if (methods.empty()) return out;
   const json& audit = *methods.front().second;  // features are the same for every method
   for (const json& probe : list(audit, "probes")) {
-    if (find(probe, "seen") == nullptr && find(probe, "unseen") == nullptr) continue;
-    if (out.note.empty()) out.note = text(probe, "sentence");
-    const auto cell = [&](const char* key) {
-      return find(probe, key) != nullptr ? plus_minus(probe, key, 1, 3) : text(probe, "reason");
+    if (const std::string sentence = text(probe, "sentence"); out.table.rows.empty())
+      out.note += (sentence.empty() ? "" : " ") + sentence;
+    const auto cell = [&](const char* key, const char* why) {
+      const std::string reason = text(probe, why);
+      return plus_minus(probe, key, 1, 3, reason.empty() ? text(probe, "reason") : reason);
     };
-    out.table.rows.push_back(
-        {class_name(audit, whole_number(probe.at("class"))), cell("seen"), cell("unseen")});
+    out.table.rows.push_back({class_name(audit, whole_number(probe.at("class"))),
+                              cell("seen", "seen_reason"), cell("unseen", "unseen_reason")});
   }
   return out;
 }
@@ -216,6 +248,12 @@ std::string class_name(const json& document, std::size_t label) {
   const json& names = list(document, "class_names");
   if (label < names.size()) return names[label].get<std::string>();
   return fmt::format("class {}", label);
+}
+
+std::vector<std::string> warnings_of(const json& audit) {
+  std::vector<std::string> out;
+  for (const json& warning : list(audit, "warnings")) out.push_back(warning.get<std::string>());
+  return out;
 }
 
 Audit audit_data(const std::vector<AuditedMethod>& methods, const json* floor) {
@@ -238,6 +276,7 @@ Audit audit_data(const std::vector<AuditedMethod>& methods, const json* floor) {
 void add_audit(ReportData& data, const json& document) {
   Audit audit = audit_data({{"audited models", &document}}, nullptr);
   audit.title = "audit";
+  audit.warnings = warnings_of(document);
   const json models = document.value("models", json::object());
   audit.note = fmt::format("{} audited and {} retrained models, {} samples.", count(models, "seen"),
                            count(models, "unseen"), count(document, "samples"));

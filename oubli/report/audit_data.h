@@ -17,6 +17,9 @@ using AuditedMethod = std::pair<std::string, const nlohmann::json*>;
 [[nodiscard]] Audit audit_data(const std::vector<AuditedMethod>& methods,
                                const nlohmann::json* floor);
 
+// What an audit says against its own figures.
+[[nodiscard]] std::vector<std::string> warnings_of(const nlohmann::json& audit);
+
 // The names of classes, by number; "class 3" where the document has none.
 [[nodiscard]] std::string class_name(const nlohmann::json& document, std::size_t label);
 

@@ -92,15 +92,48 @@ double draw_legend(Canvas& canvas, const std::vector<LegendEntry>& entries, doub
   return y + 10;
 }
 
+// What a reason calls a row's floor: all rows' if none has one.
+std::string floor_title(const std::string& floor_name, const std::string& row) {
+  return floor_name.empty() ? "floor" : row + ", floor";
+}
+
 std::string short_number(double value) { return fmt::format("{:.3f}", value); }
 
 }  // namespace
 
 std::string to_text(const Measured& measured, int digits) {
-  if (!measured.value) return measured.reason.empty() ? "not computed" : measured.reason;
-  if (!measured.low || !measured.high) return fmt::format("{:.{}f}", *measured.value, digits);
+  if (!measured.value)
+    return measured.reason.empty() ? "not computed" : "not computed: " + measured.reason;
+  if (!measured.low || !measured.high)
+    return fmt::format("{:.{}f}{}", *measured.value, digits,
+                       measured.reason.empty() ? "" : " (no interval)");
   return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", *measured.value, digits, *measured.low, digits,
                      *measured.high, digits);
+}
+
+void Reasons::add(const std::string& what, const Measured& measured) {
+  const bool has_value = measured.value.has_value();
+  if (has_value && (measured.low || measured.reason.empty())) return;
+  std::string reason = measured.reason.empty() ? "the file gives no reason" : measured.reason;
+  if (reason.ends_with('.')) reason.pop_back();
+  auto entry = std::ranges::find_if(
+      entries_, [&](const Entry& e) { return e.has_value == has_value && e.reason == reason; });
+  if (entry == entries_.end()) entry = entries_.insert(entry, {has_value, std::move(reason), {}});
+  if (entry->known.insert(what).second) entry->of.push_back(what);
+}
+
+std::vector<std::string> Reasons::lines() const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> out;
+  for (const Entry& entry : entries_) {
+    const std::size_t shown = entry.of.size() > kMost ? kMost - 1 : entry.of.size();
+    std::string of;
+    for (std::size_t i = 0; i < shown; ++i) of += (i > 0 ? "; " : "") + entry.of[i];
+    if (shown < entry.of.size()) of += fmt::format("; {} more", entry.of.size() - shown);
+    out.push_back(fmt::format("{} ({}): {}.", entry.has_value ? "No interval" : "Not computed", of,
+                              entry.reason));
+  }
+  return out;
 }
 
 Series series_of(const std::string& method) {
@@ -146,7 +179,7 @@ std::string svg(const DotChart& chart) {
         canvas.text(kWidth - kMargin, middle_y + 4, short_number(*mark.measured.value), "value",
                     end);
       } else {
-        canvas.text(kWidth - kMargin, middle_y + 4, "–", "value", end);
+        canvas.text(kWidth - kMargin, middle_y + 4, "not computed", "value", end);
       }
       y += kMark;
     }
@@ -169,6 +202,16 @@ Table table(const DotChart& chart) {
     out.rows.push_back(std::move(cells));
   }
   return out;
+}
+
+std::vector<std::string> reasons(const DotChart& chart) {
+  Reasons why;
+  for (const auto& row : chart.rows)
+    for (const auto& mark : row.marks)
+      why.add(row.label + ", " + chart.series[mark.series].name, mark.measured);
+  for (const auto& row : chart.rows)
+    if (!row.floor.reason.empty()) why.add(floor_title(chart.floor_name, row.label), row.floor);
+  return why.lines();
 }
 
 std::string svg(const BarChart& chart) {
@@ -258,6 +301,16 @@ Table table(const VerdictChart& chart) {
     out.rows.push_back(std::move(cells));
   }
   return out;
+}
+
+std::vector<std::string> reasons(const VerdictChart& chart) {
+  Reasons why;
+  for (const auto& row : chart.rows) why.add(row.observer, row.now);
+  for (const auto& row : chart.rows) {
+    if (!row.before.reason.empty()) why.add(row.observer + ", " + chart.before_name, row.before);
+    if (!row.floor.reason.empty()) why.add(floor_title(chart.floor_name, row.observer), row.floor);
+  }
+  return why.lines();
 }
 
 }  // namespace oubli::report

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 namespace oubli::report {
 
 // A figure with an interval around it (or mean and standard deviation: see the chart's caption).
-// Without a value, `reason` says why it could not be computed.
+// Without a value, `reason` says why it could not be computed; with one, why it has no interval.
 struct Measured {
   std::optional<double> value;
   std::optional<double> low;
@@ -20,8 +21,26 @@ struct Measured {
   std::string reason;
 };
 
-// "0.327 (0.310 to 0.344)", or the reason.
+// "0.327 (0.310 to 0.344)", "0.327 (no interval)" or "not computed: the reason".
 [[nodiscard]] std::string to_text(const Measured& measured, int digits = 3);
+
+// Why figures or their intervals are missing: each reason once, with what it is the reason of.
+class Reasons {
+ public:
+  // Does nothing if nothing is missing.
+  void add(const std::string& what, const Measured& measured);
+  // "No interval (AdaBoost; logistic regression): one model."
+  [[nodiscard]] std::vector<std::string> lines() const;
+
+ private:
+  struct Entry {
+    bool has_value;
+    std::string reason;
+    std::vector<std::string> of;
+    std::set<std::string> known = {};  // the same: there may be tens of thousands
+  };
+  std::vector<Entry> entries_;
+};
 
 // How a series looks. Known methods always look the same, whichever others are drawn beside them.
 struct Series {
@@ -52,6 +71,7 @@ struct DotChart {
 };
 [[nodiscard]] std::string svg(const DotChart& chart);
 [[nodiscard]] Table table(const DotChart& chart);
+[[nodiscard]] std::vector<std::string> reasons(const DotChart& chart);
 
 // Two bars per row with error bars: a method beside the reference it should look like.
 struct BarChart {
@@ -90,5 +110,6 @@ struct VerdictChart {
 };
 [[nodiscard]] std::string svg(const VerdictChart& chart, bool wide);
 [[nodiscard]] Table table(const VerdictChart& chart);
+[[nodiscard]] std::vector<std::string> reasons(const VerdictChart& chart);
 
 }  // namespace oubli::report

@@ -63,9 +63,47 @@ TEST(DotChart, AFigureThatWasNotComputedKeepsItsPlaceAndItsReason) {
   DotChart chart = example();
   chart.rows[1].marks[0].measured = {std::nullopt, std::nullopt, std::nullopt, "too few models"};
   EXPECT_EQ(attribute(svg(chart), "circle", "cx").size(), 5U);
-  EXPECT_THAT(svg(chart), HasSubstr(">–</text>"));
-  EXPECT_EQ(table(chart).rows[1][1], "too few models");
+  EXPECT_THAT(svg(chart), HasSubstr(">not computed</text>"));
+  EXPECT_EQ(table(chart).rows[1][1], "not computed: too few models");
   EXPECT_EQ(table(chart).rows[0][1], "0.000 (-0.100 to 0.100)");
+}
+
+TEST(DotChart, EachReasonIsGivenOnceWithWhatItIsTheReasonOf) {
+  DotChart chart = example();
+  EXPECT_THAT(reasons(chart), ::testing::IsEmpty());
+  for (std::size_t i = 0; i < 2; ++i) {
+    chart.rows[i].label = i == 0 ? "a" : "b";
+    chart.rows[i].marks[0].measured = {std::nullopt, std::nullopt, std::nullopt, "too few"};
+    chart.rows[i].floor = {std::nullopt, std::nullopt, std::nullopt, "no second batch"};
+  }
+  chart.rows[2].label = "c";
+  chart.rows[2].marks[0].measured = {0.5, std::nullopt, std::nullopt, "one model"};
+  chart.rows[3].label = "d";
+  chart.rows[3].marks[0].measured = {};
+  EXPECT_THAT(reasons(chart),
+              ::testing::ElementsAre("Not computed (a, normalization; b, normalization): too few.",
+                                     "No interval (c, normalization): one model.",
+                                     "Not computed (d, normalization): the file gives no reason.",
+                                     "Not computed (a, floor; b, floor): no second batch."));
+  for (auto& row : chart.rows) row.floor = {{}, {}, {}, "no second batch"};
+  chart.floor_name.clear();  // no row has one
+  EXPECT_EQ(reasons(chart).back(), "Not computed (floor): no second batch.");
+}
+
+TEST(ToText, SaysWhatIsMissing) {
+  EXPECT_EQ(to_text({0.5, 0.4, 0.6, ""}, 1), "0.5 (0.4 to 0.6)");
+  EXPECT_EQ(to_text({0.5, {}, {}, ""}, 1), "0.5");  // none was to be expected
+  EXPECT_EQ(to_text({0.5, {}, {}, "one model"}, 1), "0.5 (no interval)");
+  EXPECT_EQ(to_text({{}, {}, {}, "no model"}, 1), "not computed: no model");
+  EXPECT_EQ(to_text({}, 1), "not computed");
+}
+
+TEST(Reasons, LongListsAreCut) {
+  Reasons why;
+  for (int i = 0; i < 9; ++i) why.add("row " + std::to_string(i), {{}, {}, {}, "Too few."});
+  why.add("row 0", {{}, {}, {}, "Too few."});  // the same again
+  EXPECT_THAT(why.lines(),
+              ::testing::ElementsAre("Not computed (row 0; row 1; row 2; 6 more): Too few."));
 }
 
 TEST(BarChart, BarsAreProportionalToTheirValues) {

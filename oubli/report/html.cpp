@@ -104,17 +104,20 @@ Table without_empty_columns(const Table& table) {
 
 std::string html(const Table& table) {
   std::string out = "<div class=\"scroll\"><table><thead><tr>";
-  const auto open = [&](const char* tag, std::size_t j) {
-    const bool number = table.columns[j].number;
-    return fmt::format("<{}{}>", tag, number ? " class=\"n\"" : "");
+  // Numbers are never broken, but a reason in the place of one is.
+  constexpr std::size_t kLongNumber = 32;
+  const auto open = [&](const char* tag, std::size_t j, const std::string& cell) {
+    if (!table.columns[j].number) return fmt::format("<{}>", tag);
+    return fmt::format("<{} class=\"n{}\">", tag, cell.size() > kLongNumber ? " long" : "");
   };
   for (std::size_t j = 0; j < table.columns.size(); ++j)
-    out += open("th", j) + escape(table.columns[j].title) + "</th>";
+    out += open("th", j, "") + escape(table.columns[j].title) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows) {
     OUBLI_ASSERT(row.size() == table.columns.size());
     out += "<tr>";
-    for (std::size_t j = 0; j < row.size(); ++j) out += open("td", j) + escape(row[j]) + "</td>";
+    for (std::size_t j = 0; j < row.size(); ++j)
+      out += open("td", j, row[j]) + escape(row[j]) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";

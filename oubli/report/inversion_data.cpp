@@ -15,11 +15,15 @@ using nlohmann::json;
 
 namespace {
 
+// The attack needs the logits and their gradients.
+constexpr const char* kObserver = "The observer holds the model. ";
+
 // Rows are networks, points what the attacker went for: is the person in the picture?
 DotChart likeness_chart(const json& document) {
   DotChart chart;
   chart.title = "Is the class in the picture?";
-  chart.axis = "correlation with what is the class's own";
+  chart.description = kObserver;
+  chart.axis = "correlation with the class's own; observer holds the model";
   chart.low = -1;
   chart.series = {{"forgotten, guessed logit", 1}, {"forgotten, ghost logit", 2}, {"retained", 0}};
   for (const json& entry : list(document, "likeness")) {
@@ -54,7 +58,8 @@ std::string inversion_sentence(const json& document) {
                         ? fmt::format("{:.3g} from networks that never saw it", share)
                         : fmt::format("{:.3g} after {}", share, state));
   return fmt::format(
-      "Against somebody who reconstructs pictures from the model: of 100 pictures of the forgotten "
+      "Against somebody who holds the model and reconstructs pictures from it: of 100 pictures of "
+      "the forgotten "
       "class, the class is recognised in {} (guessing: {:.3g}). Nothing else was tried.",
       fmt::join(parts, ", "), 100.0 / static_cast<double>(list(document, "class_names").size()));
 }
@@ -64,7 +69,7 @@ std::string inversion_sentence(const json& document) {
 void add_inversion(ReportData& data, const json& document, const std::filesystem::path& folder) {
   Inversion out;
   out.sentence = inversion_sentence(document);
-  out.caption = text(document, "caption");
+  out.caption = kObserver + text(document, "caption");
   for (const json& sheet : list(document, "sheets")) {
     const std::filesystem::path name = text(sheet, "file");
     // A name, not a path: the document must not make us embed other files.
@@ -75,7 +80,7 @@ void add_inversion(ReportData& data, const json& document, const std::filesystem
         {text(sheet, "title"), text(sheet, "description"), read_text_file(folder / name)});
   }
   for (const json& source : list(document, "tables")) {
-    NamedTable named{text(source, "title"), text(source, "note"), {}};
+    NamedTable named{text(source, "title"), kObserver + text(source, "note"), {}};
     for (const json& column : list(source, "columns"))
       named.table.columns.push_back({text(column, "title"), column.value("number", false)});
     for (const json& row : list(source, "rows")) {

@@ -46,13 +46,14 @@ namespace oubli::report {
   return static_cast<int>(std::min<std::size_t>(count(cell, "digits", 3), 17));
 }
 
-// {"value", "low", "high"} or {"value": null, "reason"}
+// {"value", "low", "high"}, {"value", "interval_reason"} or {"value": null, "reason"}
 [[nodiscard]] inline Measured figure(const nlohmann::json& object, const char* key) {
   const nlohmann::json* found = find(object, key);
   if (found == nullptr) return {};
   if (found->is_number()) return {found->get<double>(), {}, {}, ""};
-  return {number(*found, "value"), number(*found, "low"), number(*found, "high"),
-          text(*found, "reason")};
+  const auto value = number(*found, "value");
+  return {value, number(*found, "low"), number(*found, "high"),
+          text(*found, value ? "interval_reason" : "reason")};
 }
 
 // {"mean", "std"} as mean, mean - std, mean + std.
@@ -62,11 +63,11 @@ namespace oubli::report {
   return {mean, mean - deviation, mean + deviation, ""};
 }
 
-// "97.0 ± 0.2" with both multiplied by `scale`; "–" where there is none.
+// "97.0 ± 0.2" with both multiplied by `scale`; "not computed: `reason`" where there is none.
 [[nodiscard]] inline std::string plus_minus(const nlohmann::json& object, const char* key,
-                                            double scale, int digits) {
+                                            double scale, int digits, const std::string& reason) {
   const nlohmann::json* found = find(object, key);
-  if (found == nullptr) return "–";
+  if (found == nullptr) return to_text(Measured{{}, {}, {}, reason});
   return fmt::format("{:.{}f} ± {:.{}f}", scale * found->at("mean").get<double>(), digits,
                      scale * found->at("std").get<double>(), digits);
 }

@@ -13,6 +13,8 @@ namespace oubli::report {
 namespace {
 
 constexpr std::string_view kNumbers = "Numbers behind this picture";
+constexpr const char* kInputs[] = {"On inputs of the forgotten class",
+                                   "On inputs of the retained classes (mean over classes)"};
 
 // Values without repetition, in order of appearance.
 template <typename T>
@@ -31,8 +33,24 @@ std::string paragraph(std::string_view text, std::string_view css = "") {
                      : fmt::format("<p class=\"{}\">{}</p>\n", css, escape(text));
 }
 
-std::string figure(const std::string& picture, const Table& numbers) {
-  return "<figure>" + picture + html_details(kNumbers, numbers) + "</figure>\n";
+std::string figure(const std::string& picture, const Table& numbers,
+                   const std::vector<std::string>& reasons = {}) {
+  std::string out = "<figure>" + picture + html_details(kNumbers, numbers);
+  for (const std::string& reason : reasons) out += paragraph(reason, "note");
+  return out + "</figure>\n";
+}
+
+std::string figure(const DotChart& picture) {
+  return figure(svg(picture), table(picture), reasons(picture));
+}
+
+std::string warning_list(const std::vector<std::string>& warnings) {
+  if (warnings.empty()) return "";
+  std::string out = "<ul class=\"warnings\">\n";
+  for (const std::string& warning : warnings)
+    out +=
+        fmt::format("<li>Warning: {}{}</li>\n", escape(warning), warning.ends_with('.') ? "" : ".");
+  return out + "</ul>\n";
 }
 
 // Long tables are closed until asked for.
@@ -42,13 +60,15 @@ std::string named_table(const NamedTable& named) {
       fmt::format("<h3>{}</h3>\n{}", escape(named.title), paragraph(named.note, "note"));
   if (!named.charts.empty()) {
     out += "<div class=\"panels\">\n";
-    for (const DotChart& picture : named.charts) out += figure(svg(picture), table(picture));
+    for (const DotChart& picture : named.charts) out += figure(picture);
     out += "</div>\n";
   }
   const std::size_t rows = named.table.rows.size();
-  return out + (rows > kLong || !named.charts.empty()
-                    ? html_details(fmt::format("The whole table, {} rows", rows), named.table)
-                    : html(named.table));
+  out += rows > kLong || !named.charts.empty()
+             ? html_details(fmt::format("The whole table, {} rows", rows), named.table)
+             : html(named.table);
+  for (const std::string& reason : named.reasons) out += paragraph(reason, "note");
+  return out;
 }
 
 std::string list(const std::vector<std::string>& items) {
@@ -108,27 +128,32 @@ std::string answer(const ReportData& data) {
     const auto verdicts = judge(audit, method);
     const VerdictChart picture = chart(verdicts, method);
     out += paragraph(sentence(verdicts, method), "sentence");
-    out += "<figure>" + svg(picture, true) + svg(picture, false) +
-           html_details(kNumbers, table(picture));
-    out += "</figure>\n";
+    out += figure(svg(picture, true) + svg(picture, false), table(picture), reasons(picture));
+    out += warning_list(audit.warnings);
     std::string note = fmt::format(
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
-        "attack tried is shown, with its 95 % interval. Not told apart: the interval reaches the "
-        "grey floor, where retrained models are told from other retrained models. Faintly: above "
-        "the floor by fewer than {:.0f} right answers in 100.",
-        join(audit.forgotten), method, 50 * kFaint);
+        "attack tried is shown, with its 95 % interval where there is one. Not told apart: the "
+        "interval reaches {}. "
+        "Faintly: above that by fewer than {:.0f} right answers in 100.",
+        join(audit.forgotten), method,
+        picture.floor_name.empty()
+            ? "50, which is guessing; no floor was measured, and retrained models may be told from "
+              "other retrained models, too"
+            : "the grey floor, where retrained models are told from other retrained models",
+        50 * kFaint);
     out += paragraph(note, "note");
   } else if (data.receipt) {
     out += paragraph(sentence(*data.receipt), "sentence");
     const DotChart picture = chart(*data.receipt);
-    if (!picture.rows.empty()) out += figure(svg(picture), table(picture));
+    if (!picture.rows.empty()) out += figure(picture);
   } else if (data.inversion && !data.inversion->sentence.empty()) {
     out += paragraph(data.inversion->sentence, "sentence");
     for (const NamedTable& named : data.inversion->tables)
-      for (const DotChart& picture : named.charts) out += figure(svg(picture), table(picture));
+      for (const DotChart& picture : named.charts) out += figure(picture);
   } else {
     out += paragraph("Nothing was measured that could answer this.", "sentence");
+    if (!data.audits.empty()) out += warning_list(data.audits.front().warnings);
   }
   return out + "</section>\n";
 }
@@ -150,8 +175,8 @@ std::string leak_panels(const Audit& audit, bool forgotten) {
   std::string out = "<div class=\"panels\">\n";
   for (const std::string& observer : observers) {
     DotChart picture;
-    picture.title =
-        (observer == "label" ? "Observer sees the top-1 label" : "Observer sees " + observer);
+    picture.title = "Observer sees " + seen_by(observer);
+    picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
     picture.axis = "advantage (0 = guessing, 1 = certain)";
     picture.low = common_bottom(all);
     picture.high = top;
@@ -164,10 +189,8 @@ std::string leak_panels(const Audit& audit, bool forgotten) {
             static_cast<std::size_t>(std::ranges::find(methods, leak.method) - methods.begin());
         row.marks.push_back({series, forgotten ? leak.forgotten : leak.retained});
         const Measured& floor = forgotten ? leak.forgotten_floor : leak.retained_floor;
-        if (floor.value) {
-          row.floor = floor;
-          picture.floor_name = "floor: retrained against retrained";
-        }
+        if (floor.value || !row.floor.value) row.floor = floor;
+        if (floor.value) picture.floor_name = "floor: retrained against retrained";
       }
       if (row.marks.empty()) continue;
       picture.description += attack + ": ";
@@ -178,7 +201,7 @@ std::string leak_panels(const Audit& audit, bool forgotten) {
           row.floor.value ? fmt::format("floor {}. ", to_text(row.floor, 2)) : ". ";
       picture.rows.push_back(std::move(row));
     }
-    out += figure(svg(picture), table(picture));
+    out += figure(picture);
   }
   return out + "</div>\n";
 }
@@ -201,11 +224,12 @@ std::string destination_panels(const Audit& audit) {
       if (d.forgotten_class != name || &d == reference) continue;
       BarChart picture;
       picture.title = fmt::format("{}: where {} goes", d.method, name);
+      picture.description = "By top-1 label. ";
       picture.series = series_of(d.method);
       picture.reference_name = "retrained without it";
-      picture.axis = "share of its inputs";
+      picture.axis = "share of its inputs, by top-1 label";
       picture.high = std::min(1.0, std::ceil(top * 10 - 1e-9) / 10);
-      Table numbers{{{"predicted as"}, {d.method, true}, {"± sd", true}}, {}};
+      Table numbers{{{"top-1 label"}, {d.method, true}, {"± sd", true}}, {}};
       if (reference != nullptr) {
         numbers.columns.push_back({"retrained", true});
         numbers.columns.push_back({"± sd", true});
@@ -242,12 +266,15 @@ std::string ks_panels(const Audit& audit) {
   for (const KsDistance& k : audit.ks)
     for (const Measured* m : {&k.random, &k.ones, &k.random_floor, &k.ones_floor}) all.push_back(m);
   const double top = common_top(all, 0.1);
-  std::string out = "<div class=\"panels pairs\">\n";
+  std::string out;
   for (const bool forgotten : {true, false}) {
+    std::string pictures;
+    std::string without;  // pictures that would have nothing in them
     for (const std::string& observer :
          distinct<KsDistance>(audit.ks, [](const KsDistance& k) { return k.observer; })) {
       DotChart picture;
-      picture.title = fmt::format("{}, {} classes", observer, forgotten ? "forgotten" : "retained");
+      picture.title = "Observer sees " + seen_by(observer);
+      picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
       picture.axis = "Kolmogorov–Smirnov distance";
       picture.high = top;
       DotChart::Row random{.label = "mean over random directions", .marks = {}, .floor = {}};
@@ -256,21 +283,34 @@ std::string ks_panels(const Audit& audit) {
         if (k.forgotten != forgotten || k.observer != observer) continue;
         picture.series.push_back(series_of(k.method));
         random.marks.push_back({picture.series.size() - 1, k.random});
-        if (k.random_floor.value) random.floor = k.random_floor;
+        if (k.random_floor.value || !random.floor.value) random.floor = k.random_floor;
         if (k.ones.value || !k.ones.reason.empty())
           ones.marks.push_back({picture.series.size() - 1, k.ones});
-        if (k.ones_floor.value) ones.floor = k.ones_floor;
+        if (k.ones.value && (k.ones_floor.value || !ones.floor.value)) ones.floor = k.ones_floor;
         picture.description += fmt::format("{}: random {}, all-ones {}. ", k.method,
                                            to_text(k.random, 2), to_text(k.ones, 2));
       }
       if (random.marks.empty()) continue;
+      const auto none = [](const DotChart::Row& row) {
+        return std::ranges::none_of(row.marks,
+                                    [](const auto& m) { return m.measured.value.has_value(); });
+      };
+      if (none(random) && none(ones)) {
+        without += paragraph(
+            fmt::format("{}: {}.", picture.title, to_text(random.marks.front().measured)), "note");
+        continue;
+      }
       if (random.floor.value) picture.floor_name = "floor: retrained against retrained";
       picture.rows.push_back(std::move(random));
       if (!ones.marks.empty()) picture.rows.push_back(std::move(ones));
-      out += figure(svg(picture), table(picture));
+      pictures += figure(picture);
     }
+    if (!pictures.empty() || !without.empty())
+      out += fmt::format("<h3>{}</h3>\n", kInputs[forgotten ? 0 : 1]);
+    if (!pictures.empty()) out += "<div class=\"panels pairs\">\n" + pictures + "</div>\n";
+    out += without;
   }
-  return out + "</div>\n";
+  return out;
 }
 
 void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool several) {
@@ -279,18 +319,19 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
     return several && !audit.title.empty() ? fmt::format("{}: {}", title, audit.title)
                                            : std::string(title);
   };
-  std::string leaks;
+  std::string leaks = warning_list(audit.warnings);
   if (const std::string panels = leak_panels(audit, true); !panels.empty()) {
-    leaks = paragraph(audit.note, "note");
-    leaks += "<h3>On inputs of the forgotten class</h3>\n" + panels;
+    leaks += paragraph(audit.note, "note");
+    leaks += fmt::format("<h3>{}</h3>\n", kInputs[0]) + panels;
     if (const std::string retained = leak_panels(audit, false); !retained.empty())
-      leaks += "<h3>On inputs of the retained classes (mean over classes)</h3>\n" + retained;
+      leaks += fmt::format("<h3>{}</h3>\n", kInputs[1]) + retained;
   }
   sections.add("leak" + suffix, titled("Leak by observer"), leaks);
   std::string where = destination_panels(audit);
   if (!where.empty())
     where = paragraph(
-                "What the model says when shown the forgotten class. The closer the coloured "
+                "What an observer of the top-1 label is told when he shows the model the forgotten "
+                "class. The closer the coloured "
                 "bars are to the grey ones, the more it behaves like a model that never saw the "
                 "class. Bars are means over models, lines one standard deviation either way.") +
             where;
@@ -305,7 +346,7 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
   sections.add("ks" + suffix, titled("Distance by direction"), ks);
   std::string tables;
   for (const DotChart& picture : audit.charts)
-    tables += "<div class=\"panels\">" + figure(svg(picture), table(picture)) + "</div>\n";
+    tables += "<div class=\"panels\">" + figure(picture) + "</div>\n";
   for (const NamedTable& named : audit.tables) tables += named_table(named);
   sections.add("tables" + suffix, titled("Class by class, accuracy and labels"), tables);
 }
@@ -339,9 +380,9 @@ std::string page(const ReportData& data) {
   // Beside an audit, the receipt's own leak check is a section; alone it is the answer's picture.
   if (data.receipt && !data.receipt->leak_checks.empty() && !data.audits.empty()) {
     const DotChart picture = chart(*data.receipt);
-    sections.add("leak-check", "Leak check of the single model",
-                 paragraph(sentence(*data.receipt)) + "<div class=\"panels\">" +
-                     figure(svg(picture), table(picture)) + "</div>");
+    sections.add(
+        "leak-check", "Leak check of the single model",
+        paragraph(sentence(*data.receipt)) + "<div class=\"panels\">" + figure(picture) + "</div>");
   }
   std::string published;
   for (const NamedTable& named : data.published) published += named_table(named);

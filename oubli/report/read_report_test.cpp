@@ -118,6 +118,173 @@ TEST_F(ReadReport, AnAuditGivesLeaksDestinationsAndTables) {
   EXPECT_THAT(text, Not(HasSubstr("<b>")));
 }
 
+// The page's text from the section `id` on, up to the next one.
+std::string section(const std::string& text, const std::string& id) {
+  const std::size_t begin = text.find("id=\"" + id + "\"");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find("</section>", begin) - begin);
+}
+
+TEST_F(ReadReport, WarningsOfAnAuditStandAtTheTop) {
+  json document = audit_json(0.4);
+  document["warnings"] = {"the floor <is> not comparable", "another"};
+  const ReportData data = read(write("audit.json", document.dump()));
+  EXPECT_THAT(data.audits.at(0).warnings,
+              ::testing::ElementsAre("the floor <is> not comparable", "another"));
+  const std::string text = page(data);
+  for (const char* id : {"answer", "leak"}) {
+    EXPECT_THAT(section(text, id), HasSubstr("Warning: the floor &lt;is&gt; not comparable."));
+    EXPECT_THAT(section(text, id), HasSubstr("Warning: another."));
+  }
+  const std::string leak = section(text, "leak");
+  EXPECT_LT(leak.find("Warning: another."), leak.find("<svg"));
+  document.erase("warnings");  // written before there were any
+  EXPECT_THAT(page(read(write("audit.json", document.dump()))), Not(HasSubstr("Warning")));
+}
+
+TEST_F(ReadReport, WarningsOfResultsNameTheirMethod) {
+  json warned = audit_json(0.5);
+  warned["warnings"] = {"too few"};
+  json floor = audit_json(0.03);
+  floor["warnings"] = {"too small"};
+  const json results = {
+      {"format", "oubli-results"},
+      {"version", 1},
+      {"experiment", "mnist"},
+      {"parts",
+       {{{"hidden", 50},
+         {"models", {{"seen", 9}, {"unseen", 9}}},
+         {"floor", floor},
+         {"methods",
+          {{{"method", "naive"}, {"audit", warned}},
+           {{"method", "normalization"},
+            {"audit", audit_json(0.4)},
+            {"failed", {{{"id", "seen-3"}, {"reason", "A is singular"}}}}},
+           {{"method", "zeroing"}, {"audit", nullptr}, {"reason", "one network only"}}}}}}}};
+  write("results.json", results.dump());
+  const ReportData data = read(folder_);
+  EXPECT_THAT(data.audits.at(0).warnings,
+              ::testing::ElementsAre(
+                  "naive: too few",
+                  "normalization: network seen-3 could not be filtered and is left out: A is "
+                  "singular",
+                  "zeroing: not measured: one network only", "floor: too small"));
+  EXPECT_THAT(section(page(data), "leak"), HasSubstr("Warning: zeroing: not measured: one"));
+}
+
+// Nothing measured at all: the warnings are all that there is to say.
+TEST_F(ReadReport, WarningsWithoutFiguresAreShownToo) {
+  const json results = {{"format", "oubli-results"},
+                        {"version", 1},
+                        {"parts",
+                         {{{"hidden", 50},
+                           {"models", {{"seen", 1}}},
+                           {"methods", {{{"method", "naive"}, {"reason", "one network"}}}}}}}};
+  write("results.json", results.dump());
+  const std::string text = page(read(folder_));
+  EXPECT_THAT(section(text, "answer"), HasSubstr("Warning: naive: not measured: one network."));
+  EXPECT_THAT(section(text, "leak"), HasSubstr("Warning: naive: not measured: one network."));
+}
+
+TEST_F(ReadReport, MissingIntervalsHaveTheirReasonBesideThePicture) {
+  json document = audit_json(0.4);
+  const json bare = {{"value", 0.4}, {"interval_reason", "1 and 2 test models"}};
+  document["leaks"]["forgotten"][0]["attacks"][0]["advantage"] = bare;
+  document["leaks"]["forgotten"][0]["ks_ones"] = {{"value", 0.1}, {"interval_reason", "no <ks>"}};
+  document["leaks"]["classes"][0]["observers"][0]["attacks"][0]["advantage"] = {
+      {"value", 0.39}, {"interval_reason", "one class alone"}};
+  const ReportData data = read(write("audit.json", document.dump()));
+  EXPECT_EQ(data.audits.at(0).leaks.at(0).forgotten.reason, "1 and 2 test models");
+  const std::string text = page(data);
+  EXPECT_THAT(section(text, "answer"), HasSubstr("1 and 2 test models"));
+  EXPECT_THAT(section(text, "leak"),
+              HasSubstr("No interval (AdaBoost, audited models): 1 and 2 test models."));
+  EXPECT_THAT(section(text, "leak"), HasSubstr("0.400 (no interval)"));
+  EXPECT_THAT(section(text, "ks"),
+              HasSubstr("No interval (all-ones direction, audited models): no &lt;ks&gt;."));
+  EXPECT_THAT(section(text, "tables"), HasSubstr("0.390 (no interval)"));
+  EXPECT_THAT(section(text, "tables"), HasSubstr("one class alone"));
+}
+
+TEST_F(ReadReport, MissingFiguresAreShownWithTheirReason) {
+  json document = audit_json(0.4);
+  const auto missing = [](const char* reason) {
+    return json{{"value", nullptr}, {"reason", reason}};
+  };
+  json& leaks = document["leaks"];
+  for (const char* group : {"forgotten", "retained"}) {
+    json label = leak_json("label", 0.1);
+    label["ks"] = label["ks_ones"] = missing("a label is not a number");
+    leaks[group].push_back(label);
+  }
+  for (json& attack : leaks["classes"][2]["observers"][0]["attacks"])
+    attack["advantage"] = missing("no images of it");
+  document["quality"][0] = {
+      {"population", "seen"}, {"accuracy", nullptr}, {"loss", nullptr}, {"reason", "no samples"}};
+  document["flips"] = {{"all", nullptr},
+                       {"forgotten", nullptr},
+                       {"correct", nullptr},
+                       {"reason", "no logits from before"}};
+  document["probes"] = {{{"class", 1},
+                         {"seen", nullptr},
+                         {"unseen", nullptr},
+                         {"reason", "old"},
+                         {"seen_reason", "no features of seen"},
+                         {"unseen_reason", "no features of unseen"}}};
+  const std::string text = page(read(write("audit.json", document.dump())));
+  // The attack that was not computed, below the picture and not only in the closed table.
+  EXPECT_THAT(section(text, "leak"),
+              HasSubstr("Not computed (new-attack, audited models): too few."));
+  EXPECT_THAT(section(text, "leak"), HasSubstr("no second batch"));  // the floor
+  EXPECT_THAT(section(text, "answer"), HasSubstr("no second batch"));
+  EXPECT_THAT(section(text, "ks"), HasSubstr("a label is not a number"));
+  const std::string tables = section(text, "tables");
+  EXPECT_THAT(tables, HasSubstr("not computed: no images of it"));
+  EXPECT_THAT(tables, HasSubstr("not computed: no samples"));
+  EXPECT_THAT(tables, HasSubstr("not computed: no logits from before"));
+  EXPECT_THAT(tables, HasSubstr("not computed: no features of seen"));
+  EXPECT_THAT(tables, HasSubstr("not computed: no features of unseen"));
+  EXPECT_THAT(tables, HasSubstr("not computed: not given"));  // before unlearning
+}
+
+// "correct" over some of the models only: the figure stands, and what is wrong with it beside it.
+TEST_F(ReadReport, AReasonBesideAFigureIsKept) {
+  json document = audit_json(0.4);
+  const json some = {{"mean", 0.01}, {"std", 0.0}};
+  document["flips"] = {{"all", some}, {"forgotten", some}, {"correct", some}, {"reason", "3 of 7"}};
+  const std::string tables = section(page(read(write("audit.json", document.dump()))), "tables");
+  EXPECT_THAT(tables, HasSubstr("1.00 ± 0.00"));
+  EXPECT_THAT(tables, HasSubstr("audited models: 3 of 7."));
+}
+
+TEST_F(ReadReport, EachClassKeepsMethodsThatWereNotMeasured) {
+  json none = audit_json(0.5);
+  for (json& attack : none["leaks"]["forgotten"][0]["attacks"])
+    attack["advantage"] = {{"value", nullptr}, {"reason", "no images"}};
+  const json results = {
+      {"format", "oubli-results"},
+      {"version", 1},
+      {"class_names", {"a", "<b>", "c"}},
+      {"parts",
+       {{{"hidden", 50},
+         {"models", {{"seen", 9}}},
+         {"methods", {{{"method", "naive"}, {"audit", audit_json(0.5)}}}}}}},
+      {"each_class",
+       {{{"forgotten", {0}},
+         {"methods",
+          {{{"method", "naive"}, {"audit", none}},
+           {{"method", "zeroing"}, {"audit", nullptr}, {"reason", "one network only"}}}}}}}};
+  write("results.json", results.dump());
+  const ReportData data = read(folder_);
+  ASSERT_EQ(data.audits.at(0).charts.size(), 1U);
+  const DotChart& chart = data.audits[0].charts[0];
+  ASSERT_EQ(chart.rows.size(), 1U);
+  ASSERT_EQ(chart.rows[0].marks.size(), 2U);
+  EXPECT_EQ(chart.rows[0].marks[0].measured.reason, "no images");
+  EXPECT_EQ(chart.rows[0].marks[1].measured.reason, "one network only");
+  EXPECT_THAT(section(page(data), "tables"), HasSubstr("Not computed (a, zeroing): one network"));
+}
+
 TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
   const json results = {
       {"format", "oubli-results"},
@@ -162,8 +329,58 @@ TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
   const auto verdicts = judge(data.audits[0], judged_method(data.audits[0], ""));
   EXPECT_DOUBLE_EQ(*verdicts.at(0).naive->forgotten.value, 0.6);
   ASSERT_EQ(data.published.size(), 1U);
-  EXPECT_THAT(data.published[0].table.rows.at(0),
-              ::testing::ElementsAre("unlearned", "naive", "NN", "0.50", "0.25", "0.20 to 0.30"));
+  EXPECT_THAT(
+      data.published[0].table.rows.at(0),
+      ::testing::ElementsAre("unlearned", "naive", "NN", "logits", "0.50", "0.25", "0.20 to 0.30"));
+  EXPECT_THAT(data.published[0].charts.at(0).axis, HasSubstr("observer sees logits"));
+}
+
+TEST_F(ReadReport, EveryFigureSaysWhatItsObserverSees) {
+  json document = audit_json(0.4);
+  for (const char* group : {"forgotten", "retained"})
+    document["leaks"][group].push_back(leak_json("label", 0.1));
+  document["leaks"]["classes"][0]["observers"].push_back(leak_json("label", 0.1));
+  const json some = {{"mean", 0.01}, {"std", 0.0}};
+  document["flips"] = {{"all", some}, {"forgotten", some}, {"correct", some}};
+  document["probes"] = {{{"class", 1}, {"seen", some}, {"unseen", some}}};
+  const std::string text = page(read(write("audit.json", document.dump())));
+  for (const char* id : {"leak", "ks"})
+    for (const char* title : {"Observer sees logits", "Observer sees the top-1 label"})
+      EXPECT_THAT(section(text, id), HasSubstr(title)) << id;
+  EXPECT_THAT(section(text, "destinations"), HasSubstr("share of its inputs, by top-1 label"));
+  const std::string tables = section(text, "tables");
+  EXPECT_THAT(tables, HasSubstr("<td>top-1 label</td>"));
+  EXPECT_THAT(tables, HasSubstr("accuracy %, from the top-1 label"));
+  EXPECT_THAT(tables, HasSubstr("loss, from the probabilities"));
+  EXPECT_THAT(tables, HasSubstr("Top-1 labels changed against naive deletion"));
+  EXPECT_THAT(tables, HasSubstr("an observer who holds the file"));
+}
+
+// Forgetting each class in turn is drawn for who sees most of what was measured, and says who.
+TEST_F(ReadReport, EachClassIsForOneObserver) {
+  json labels = audit_json(0.5);
+  labels["leaks"]["forgotten"] = {leak_json("label", 0.2)};
+  json both = audit_json(0.5);
+  both["leaks"]["forgotten"].push_back(leak_json("label", 0.2));
+  const auto axis_and_first = [&](const json& first, const json& second) {
+    const json results = {
+        {"format", "oubli-results"},
+        {"version", 1},
+        {"parts", {{{"hidden", 50}, {"methods", json::array()}}}},
+        {"each_class",
+         {{{"forgotten", {0}}, {"methods", {{{"method", "naive"}, {"audit", first}}}}},
+          {{"forgotten", {1}}, {"methods", {{{"method", "naive"}, {"audit", second}}}}}}}};
+    write_file(folder_ / "results.json", results.dump(), true);
+    const DotChart chart = read(folder_).audits.at(0).charts.at(0);
+    return std::pair(chart.axis, to_text(chart.rows.at(0).marks.at(0).measured, 1));
+  };
+  const std::string axis = "advantage of the strongest attack, observer sees ";
+  EXPECT_EQ(axis_and_first(both, both),
+            std::pair(axis + "logits", std::string("0.5 (0.5 to 0.5)")));
+  EXPECT_EQ(axis_and_first(labels, labels),
+            std::pair(axis + "the top-1 label", std::string("0.2 (0.2 to 0.2)")));
+  EXPECT_EQ(axis_and_first(labels, both),
+            std::pair(axis + "logits", std::string("not computed: not measured for logits")));
 }
 
 TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {

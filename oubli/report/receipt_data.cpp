@@ -91,7 +91,7 @@ void add_facts(Receipt& out, const json& document) {
         fmt::format("passed on {} vectors; largest error {} of its bound", count(*check, "vectors"),
                     number_text(*check, "error_over_bound")));
   if (const json* leaks = find(document, "leak_check"))
-    add("labels changed against naive deletion",
+    add("top-1 labels changed against naive deletion",
         fmt::format("{} of {} samples", count(*leaks, "label_flips_against_naive"),
                     count(*leaks, "label_flips_samples", count(*leaks, "samples"))));
   for (const json& warning : list(document, "warnings")) add("warning", warning.get<std::string>());

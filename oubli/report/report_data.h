@@ -47,13 +47,15 @@ struct NamedTable {
   std::string title;
   std::string note;
   Table table;
-  std::vector<DotChart> charts = {};  // the same as pictures
+  std::vector<DotChart> charts = {};      // the same as pictures
+  std::vector<std::string> reasons = {};  // why figures are missing, or not what they seem
 };
 
 // Measurements over populations of models: one configuration of an experiment, or one audit.
 struct Audit {
   std::string title;                   // "MNIST, MLP of 50 units, 100 models each"
   std::string note;                    // how many models and images, which means were used
+  std::vector<std::string> warnings;   // what makes figures mislead, or is not there at all
   std::vector<std::string> forgotten;  // class names
   std::vector<Leak> leaks;
   std::vector<KsDistance> ks;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "oubli/base/error.h"
 #include "oubli/report/audit_data.h"
@@ -21,12 +22,39 @@ bool is_main_variant(const json& method) {
   return (samples.empty() || samples == "all") && (from.empty() || from == "test");
 }
 
+// Why a method has no audit.
+std::string why_not_measured(const json& method) {
+  const std::string reason = text(method, "reason");
+  return reason.empty() ? "the file gives no reason" : reason;
+}
+
+// What to know of a part's figures, and which are not there at all.
+std::vector<std::string> part_warnings(const json& part) {
+  std::vector<std::string> out;
+  for (const json& method : list(part, "methods")) {
+    if (!is_main_variant(method)) continue;
+    const std::string name = text(method, "method");
+    if (const json* audit = find(method, "audit"))
+      for (const std::string& warning : warnings_of(*audit))
+        out.push_back(fmt::format("{}: {}", name, warning));
+    else
+      out.push_back(name + ": not measured: " + why_not_measured(method));
+    for (const json& trial : list(method, "failed"))
+      out.push_back(fmt::format("{}: network {} could not be filtered and is left out: {}", name,
+                                text(trial, "id"), text(trial, "reason")));
+  }
+  if (const json* floor = find(part, "floor"))
+    for (const std::string& warning : warnings_of(*floor)) out.push_back("floor: " + warning);
+  return out;
+}
+
 Audit part_data(const json& part) {
   std::vector<AuditedMethod> methods;
   for (const json& method : list(part, "methods"))
     if (is_main_variant(method) && find(method, "audit") != nullptr)
       methods.emplace_back(text(method, "method"), find(method, "audit"));
   Audit out = audit_data(methods, find(part, "floor"));
+  out.warnings = part_warnings(part);
   const json models = part.value("models", json::object());
   out.note = fmt::format(
       "{} networks trained on everything and then unlearned, {} retrained without the class, {} "
@@ -78,11 +106,13 @@ std::vector<DotChart> published_charts(const json& source) {
     for (const json& cell : list(row, "cells")) {
       const auto paper = number(cell, "paper");
       const auto ours = number(cell, "ours");
-      if (!paper || !ours || !number(cell, "low")) continue;
+      // Advantages and distances; accuracies and losses are on other scales.
+      if (!paper || text(cell, "observer") != "logits") continue;
       if (out.empty() || out.back().title != group) {
         DotChart chart;
         chart.title = group;
-        chart.axis = "paper and ours, with 95 % interval";
+        chart.axis = "paper and ours, 95 % interval; observer sees logits";
+        chart.description = "Observer sees logits. ";
         chart.floor_name = "floor: retrained against retrained";
         chart.high = 0.2;
         chart.series = {{"ours", 0}, {"paper", 5}};
@@ -91,12 +121,13 @@ std::vector<DotChart> published_charts(const json& source) {
       DotChart& chart = out.back();
       DotChart::Row line;
       line.label = join_words(list(row, "keys")) + ": " + text(cell, "measure");
-      const Measured mine{ours, number(cell, "low"), number(cell, "high"), ""};
+      const Measured mine{ours, number(cell, "low"), number(cell, "high"),
+                          text(cell, ours ? "interval_reason" : "reason")};
       line.marks = {{0, mine}, {1, {paper, {}, {}, ""}}};
       if (const auto floor = number(cell, "floor")) line.floor = {floor, {}, {}, ""};
       chart.description +=
           fmt::format("{}: ours {}, paper {:.3f}. ", line.label, to_text(mine), *paper);
-      chart.high = std::max({chart.high, *paper, mine.high.value_or(*ours)});
+      chart.high = std::max({chart.high, *paper, mine.high.value_or(ours.value_or(0))});
       chart.rows.push_back(std::move(line));
     }
   }
@@ -122,10 +153,11 @@ NamedTable published_table(const json& source) {
   for (std::size_t j = 0; j < keys; ++j)
     out.table.columns.push_back({list(source, "columns").at(j).get<std::string>()});
   out.table.columns.push_back({"measure"});
+  out.table.columns.push_back({"observer"});
   for (const char* name : {"paper", "ours", "95 % interval", "floor"})
     out.table.columns.push_back({name, true});
   if (observers)
-    for (const char* name : {"ours, probabilities", "ours, label"})
+    for (const char* name : {"ours, probabilities", "ours, top-1 label"})
       out.table.columns.push_back({name, true});
   for (const json& row : list(source, "rows")) {
     for (const json& cell : list(row, "cells")) {
@@ -135,6 +167,8 @@ NamedTable published_table(const json& source) {
       for (std::size_t j = 0; j < keys; ++j)
         line.push_back(row.at("keys").at(j).get<std::string>());
       line.push_back(text(cell, "measure"));
+      const std::string observer = text(cell, "observer");
+      line.push_back(observer == "label" ? "top-1 label" : observer);
       line.push_back(cell_number(cell, "paper", "paper_sd", digits));
       line.push_back(ours_of(cell, digits));
       const auto low = number(cell, "low");
@@ -143,8 +177,8 @@ NamedTable published_table(const json& source) {
                                  : "");
       line.push_back(cell_number(cell, "floor", "", digits));
       if (observers)
-        for (const char* observer : {"probabilities", "label"}) {
-          const json* other = other_observer(list(row, "cells"), cell, observer);
+        for (const char* second : {"probabilities", "label"}) {
+          const json* other = other_observer(list(row, "cells"), cell, second);
           line.push_back(other == nullptr ? "" : ours_of(*other, digits));
         }
       out.table.rows.push_back(std::move(line));
@@ -155,27 +189,49 @@ NamedTable published_table(const json& source) {
   return out;
 }
 
-// Forgetting each class in turn: the strongest attack on logits.
+// What the strongest attack on one method reaches for an observer, or why that is not known.
+Measured strongest_of(const json& method, const std::string& observer) {
+  const json* audit = find(method, "audit");
+  if (audit == nullptr) return {{}, {}, {}, why_not_measured(method)};
+  const std::string name = text(method, "method");
+  const Audit data = audit_data({{name, audit}}, nullptr);
+  const auto verdicts = judge(data, name);
+  const auto found = std::ranges::find(verdicts, observer, &ObserverVerdict::observer);
+  if (found == verdicts.end()) return {{}, {}, {}, "not measured for " + seen_by(observer)};
+  return found->worst != nullptr ? found->worst->forgotten : Measured{{}, {}, {}, found->reason};
+}
+
+// Of those measured, the observer who sees most.
+std::string widest_observer(const json& each_class) {
+  std::set<std::string> measured;
+  for (const json& entry : each_class)
+    for (const json& method : list(entry, "methods"))
+      if (const json* audit = find(method, "audit"))
+        for (const Leak& leak : audit_data({{"", audit}}, nullptr).leaks)
+          measured.insert(leak.observer);
+  for (const char* observer : {"logits", "probabilities", "label"})
+    if (measured.contains(observer)) return observer;
+  return measured.empty() ? "logits" : *measured.begin();
+}
+
+// Forgetting each class in turn: the strongest attack.
 DotChart each_class_chart(const json& document) {
   DotChart chart;
   chart.title = "Each class forgotten in turn";
-  chart.axis = "advantage of the strongest attack on logits";
+  const std::string observer = widest_observer(list(document, "each_class"));
+  chart.axis = "advantage of the strongest attack, observer sees " + seen_by(observer);
+  chart.description = fmt::format("Observer sees {}. ", seen_by(observer));
   chart.high = 0.2;
   for (const json& entry : list(document, "each_class")) {
     DotChart::Row row;
     for (const json& label : list(entry, "forgotten"))
       row.label += (row.label.empty() ? "" : ", ") + class_name(document, whole_number(label));
     for (const json& method : list(entry, "methods")) {
-      const json* audit = find(method, "audit");
-      if (audit == nullptr) continue;
       const std::string name = text(method, "method");
-      const Audit data = audit_data({{name, audit}}, nullptr);
-      const auto verdicts = judge(data, name);
-      if (verdicts.empty() || verdicts.front().worst == nullptr) continue;
+      const Measured m = strongest_of(method, observer);
       auto series = std::ranges::find(chart.series, name, &Series::name);
       if (series == chart.series.end()) series = chart.series.insert(series, series_of(name));
-      const Measured& m = verdicts.front().worst->forgotten;
-      chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));
+      if (m.value) chart.high = std::max(chart.high, std::min(1.0, m.high.value_or(*m.value)));
       chart.description += fmt::format("{}, {}: {}. ", row.label, name, to_text(m, 2));
       row.marks.push_back({static_cast<std::size_t>(series - chart.series.begin()), m});
     }

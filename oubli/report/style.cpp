@@ -89,6 +89,10 @@ table { border-collapse: collapse; font-size: 14px; line-height: 1.4; }
 th, td { text-align: left; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.n.long { white-space: normal; min-width: 20ch; }
+ul.warnings { list-style: none; margin: 10px 0; padding: 8px 14px; border-left: 4px solid var(--poor); background: var(--card); }
+ul.warnings li { margin: 2px 0; }
+figure > p.note { margin: 6px 4px 4px; font-size: 13px; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 4px 18px; font-size: 14px; margin: 10px 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 dd.hex { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; }
@@ -117,6 +121,8 @@ img.sheet { max-width: 100%; height: auto; image-rendering: pixelated; backgroun
   .panels { display: block; }
   .panels > figure { display: grid; grid-template-columns: 42% minmax(0, 1fr); gap: 10px; align-items: start; margin: 0 0 10px; }
   .panels > figure details { margin: 0; }
+  .panels > figure > p.note { grid-column: 1 / -1; margin: 0; font-size: 8pt; }
+  td.n.long { min-width: 0; }
   .panels table { font-size: 7.5pt; line-height: 1.25; width: 100%; }
   .panels th, .panels td { padding-right: 6px; }
   th { overflow-wrap: anywhere; hyphens: auto; }

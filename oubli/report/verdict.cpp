@@ -53,8 +53,7 @@ Level level_of(const Leak& leak) {
 }
 
 std::string observer_phrase(const std::string& observer) {
-  if (observer == "label") return "only the top-1 label";
-  return observer;
+  return observer == "label" ? "only the top-1 label" : observer;
 }
 
 // "somebody who sees logits or probabilities"
@@ -73,6 +72,10 @@ std::string capital(std::string text) {
 }
 
 }  // namespace
+
+std::string seen_by(const std::string& observer) {
+  return observer == "label" ? "the top-1 label" : observer;
+}
 
 std::string join(const std::vector<std::string>& words) {
   std::string out;
@@ -106,9 +109,23 @@ std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method
     ObserverVerdict verdict{.observer = observer};
     verdict.worst = strongest(audit, method, observer);
     if (method != "naive") verdict.naive = strongest(audit, "naive", observer);
+    // Attacks on what he could work out may convict an observer, but do not clear him if none on
+    // what he sees could be computed.
+    const Leak* missing = nullptr;
+    bool any_own = false;
+    for (const Leak& leak : audit.leaks) {
+      if (leak.method != method || leak.observer != observer) continue;
+      any_own = any_own || leak.forgotten.value;
+      if (!leak.forgotten.value && missing == nullptr) missing = &leak;
+    }
+    if (verdict.worst != nullptr && !any_own && level_of(*verdict.worst) != Level::can_tell)
+      verdict.worst = nullptr;
     if (verdict.worst != nullptr) {
       verdict.level = level_of(*verdict.worst);
       verdict.has_interval = verdict.worst->forgotten.low.has_value();
+      verdict.reason = verdict.worst->forgotten.reason;
+    } else if (missing != nullptr) {
+      verdict.reason = missing->forgotten.reason;
     }
     out.push_back(verdict);
   }
@@ -132,8 +149,7 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     return fmt::format(
         "the best attack, {} on {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
         "(guessing: 50)",
-        leak.attack, leak.observer == "label" ? "the label" : leak.observer,
-        in_hundred(*leak.forgotten.value));
+        leak.attack, seen_by(leak.observer), in_hundred(*leak.forgotten.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {
@@ -144,9 +160,21 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     add(fmt::format("against {}: nearly; {}", somebody(faint), odds(*worst_of(faint))));
   if (!visible.empty())
     add(fmt::format("against {}: no; {}", somebody(visible), odds(*worst_of(visible))));
-  if (out.empty()) return fmt::format("Not known: no attack on {} could be computed.", method);
-  if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval))
-    out += ": a sketch, from too few models for intervals";
+  const auto in_brackets = [](const std::string& reason) {
+    return reason.empty() ? std::string() : fmt::format(" ({})", reason);
+  };
+  const auto& unknown = by_level[3];
+  const std::string why = unknown.empty() ? "" : in_brackets(unknown.front()->reason);
+  if (out.empty())
+    return fmt::format("Not known: no attack on {} could be computed{}.", method, why);
+  if (!unknown.empty())
+    add(fmt::format("against {}: not known, no attack could be computed{}", somebody(unknown),
+                    why));
+  if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval)) {
+    const auto known =
+        std::ranges::find_if(verdicts, [](const ObserverVerdict& v) { return v.worst != nullptr; });
+    out += ": a sketch, without intervals" + in_brackets(known->reason);
+  }
   return out + ".";
 }
 
@@ -167,8 +195,7 @@ std::string sentence(const Receipt& receipt) {
       chosen = std::max(chosen, check.chosen.value.value_or(0));
       naive = std::max(naive, check.naive.value.value_or(0));
     }
-    std::string part =
-        fmt::format("{:.2f} from {}", chosen, observer == "label" ? "the top-1 label" : observer);
+    std::string part = fmt::format("{:.2f} from {}", chosen, seen_by(observer));
     if (naive > 0 && receipt.method != "naive")
       part += found.empty() ? fmt::format(" ({:.2f} had its output merely been cut off)", naive)
                             : fmt::format(" ({:.2f})", naive);
@@ -194,7 +221,7 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
       std::to_array<const char*>({"not told apart", "faint trace", "can tell", "not computed"});
   for (const ObserverVerdict& v : verdicts) {
     VerdictChart::Row row;
-    row.observer = v.observer == "label" ? "sees the top-1 label" : "sees " + v.observer;
+    row.observer = "sees " + seen_by(v.observer);
     row.level = static_cast<int>(v.level);
     row.word = words[static_cast<std::size_t>(v.level)];
     if (v.worst != nullptr)
@@ -203,6 +230,8 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
       row.now = in_hundred(v.worst->forgotten);
       row.floor = in_hundred(v.worst->forgotten_floor);
       if (row.floor.value) out.floor_name = "retrained against retrained";
+    } else {
+      row.now.reason = v.reason;
     }
     if (v.naive != nullptr) row.before = in_hundred(v.naive->forgotten);
     out.description += fmt::format("An observer who {}: {} right in 100 ({}). ", row.observer,
@@ -225,7 +254,7 @@ DotChart chart(const Receipt& receipt) {
       });
   if (naive) out.series.push_back(series_of("naive"));
   for (const LeakCheck& check : receipt.leak_checks) {
-    DotChart::Row row{.label = fmt::format("sees {}: {}", check.observer, check.read_out),
+    DotChart::Row row{.label = fmt::format("sees {}: {}", seen_by(check.observer), check.read_out),
                       .marks = {{0, check.chosen}},
                       .floor = {}};
     if (naive) row.marks.push_back({1, check.naive});

@@ -24,6 +24,7 @@ struct ObserverVerdict {
   const Leak* worst = nullptr;
   const Leak* naive = nullptr;  // the worst against naive deletion, if measured
   bool has_interval = false;
+  std::string reason = {};  // why nothing was computed, or no interval
 };
 
 // An advantage this far above the floor is 5 more right answers in 100.
@@ -44,6 +45,9 @@ inline constexpr double kFaint = 0.1;
                                  const std::string& method);
 // The same picture for a single deletion: the AUCs of its leak check.
 [[nodiscard]] DotChart chart(const Receipt& receipt);
+
+// What an observer sees, in words: "logits", "probabilities", "the top-1 label".
+[[nodiscard]] std::string seen_by(const std::string& observer);
 
 // "alice", "alice and bob", "alice, bob and carol"
 [[nodiscard]] std::string join(const std::vector<std::string>& words);

@@ -70,14 +70,17 @@ TEST(Verdict, WhoSeesMoreCanDoWhatWhoSeesLessCan) {
     EXPECT_EQ(verdict.level, Level::can_tell) << verdict.observer;
     EXPECT_EQ(verdict.worst->attack, "forest");
   }
-  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("forest on the label"));
+  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("forest on the top-1 label"));
 }
 
 TEST(Verdict, WithoutIntervalsItIsASketch) {
   Audit audit = example();
   for (Leak& l : audit.leaks) l.forgotten.low = l.forgotten.high = std::nullopt;
   EXPECT_THAT(sentence(judge(audit, "normalization"), "normalization"),
-              HasSubstr("a sketch, from too few models"));
+              HasSubstr("a sketch, without intervals."));
+  for (Leak& l : audit.leaks) l.forgotten.reason = "no intervals were asked for";
+  EXPECT_THAT(sentence(judge(audit, "normalization"), "normalization"),
+              HasSubstr("a sketch, without intervals (no intervals were asked for)."));
 }
 
 TEST(Verdict, WithoutAFloorOnlyGuessingIsTheFloor) {
@@ -97,6 +100,34 @@ TEST(Verdict, WhatWasNotComputedIsNotAYes) {
   EXPECT_EQ(verdicts.at(0).level, Level::unknown);
   EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("Not known"));
   EXPECT_THAT(sentence(verdicts, "normalization"), Not(HasSubstr("yes")));
+  EXPECT_THAT(sentence(verdicts, "normalization"), HasSubstr("fewer than two models"));
+  EXPECT_EQ(table(chart(verdicts, "normalization")).rows.at(0).at(1),
+            "not computed: fewer than two models");
+}
+
+// An observer whose own attacks all failed is not cleared by those on what he could work out, but
+// may be convicted by them.
+TEST(Verdict, AnObserverWithoutAnAttackOfHisOwnIsNotCleared) {
+  Audit audit;
+  Leak l = leak("normalization", "logits", "AdaBoost", 0, 0);
+  l.forgotten = {std::nullopt, std::nullopt, std::nullopt, "too wide"};
+  audit.leaks = {l, leak("normalization", "label", "AdaBoost", 0.01, 0.02)};
+  auto verdicts = judge(audit, "normalization");
+  EXPECT_EQ(verdicts.at(0).level, Level::unknown);
+  EXPECT_EQ(verdicts.at(1).level, Level::not_told_apart);
+  EXPECT_EQ(sentence(verdicts, "normalization"),
+            "Against somebody who sees only the top-1 label: yes, as far as tested; against "
+            "somebody who sees logits: not known, no attack could be computed (too wide).");
+  audit.leaks[1] = leak("normalization", "label", "AdaBoost", 0.5, 0.02);
+  EXPECT_EQ(judge(audit, "normalization").at(0).level, Level::can_tell);
+}
+
+TEST(Verdict, AMissingFloorHasItsReason) {
+  Audit audit = example();
+  for (Leak& l : audit.leaks)
+    l.forgotten_floor = {std::nullopt, std::nullopt, std::nullopt, "no second batch"};
+  EXPECT_THAT(reasons(chart(judge(audit, "normalization"), "normalization")),
+              ::testing::Contains(HasSubstr("no second batch")));
 }
 
 TEST(Verdict, JudgesTheWantedMethodElseNormalizationElseTheFirst) {

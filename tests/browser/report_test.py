@@ -42,6 +42,7 @@ class ReportTest(unittest.TestCase):
         cls.folder = pathlib.Path(cls.temporary.name)
         documents.write_run(cls.folder)
         (cls.folder / "audit.json").write_text(json.dumps(documents.audit(0.3, documents.leaks(0.02))))
+        (cls.folder / "sparse.json").write_text(json.dumps(documents.sparse_audit()))
         (cls.folder / "receipt.json").write_text(json.dumps(documents.receipt()))
 
     @classmethod
@@ -112,8 +113,8 @@ class ReportTest(unittest.TestCase):
                 self.assertEqual(any(c["narrow"] for c in shown), width == PHONE)
                 self.assertEqual(any(c["wide"] for c in shown), width == DESKTOP)
                 # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each class,
-                # a published table, the sheet
-                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 1)
+                # a published table, the sheet and its chart
+                self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 2)
 
     def test_the_answer_comes_first(self):
         self.open(self.folder)
@@ -134,6 +135,55 @@ class ReportTest(unittest.TestCase):
         self.check_layout(PHONE)
         self.assertEqual(self.browser.run("return [...document.querySelectorAll('section, table, figure, ul, dl')]"
                                           ".filter(e => !e.textContent.trim() && !e.querySelector('img')).length"), 0)
+
+    def test_warnings_and_reasons_are_in_sight(self):
+        for width in (DESKTOP, PHONE):
+            self.open(self.folder / "sparse.json", width=width)
+            self.check_layout(width)
+            # Displayed text only: what closed tables hold does not count.
+            for section in ("answer", "leak"):
+                text = self.browser.run(f"return document.getElementById('{section}').innerText")
+                self.assertIn(f"Warning: the floor is not comparable {documents.HOSTILE}.", text)
+                self.assertIn("1 and 2 test models", text)
+                self.assertIn("no second batch was given", text)
+            shown = {s: self.browser.run(f"return document.getElementById('{s}').innerText") for s in self.sections()}
+            self.assertIn("not computed: not applicable to labels", shown["ks"])
+            self.assertIn("Not computed (all-ones direction, audited models): not shown.", shown["ks"])
+            self.assertIn("not computed: no logits from before unlearning were given", shown["tables"])
+            self.assertIn("not computed: no features were given", shown["tables"])
+            above = self.browser.run(
+                "const box = q => document.querySelector(q).getBoundingClientRect();"
+                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15")
+            self.assertTrue(above)
+
+    def test_every_picture_and_table_says_for_which_observer_it_is(self):
+        observer = r"(logits|probabilities|top-1 label|holds the (model|file))"
+        for inputs in ([self.folder], [self.folder / "audit.json"], [self.folder / "sparse.json"],
+                       [self.folder / "receipt.json"], [self.folder / "audit.json", self.folder / "receipt.json"],
+                       [self.folder / "inversion.json"]):
+            self.open(*inputs)
+            for label in self.browser.run("return [...document.querySelectorAll('svg.chart')].map("
+                                          "s => s.getAttribute('aria-label'))"):
+                self.assertRegex(label, observer)
+            # Of a picture, what is written in it; of a table, its title, its note and its columns. In the receipt's
+            # section there are lists, not figures.
+            pictures = self.browser.run(
+                "return [...document.querySelectorAll('figure')].filter(f => f.querySelector('svg')).map(f => "
+                "[...f.querySelectorAll('svg text')].map(t => t.textContent).join(' ') + ' ' + "
+                "[...f.querySelectorAll('thead')].map(t => t.textContent).join(' '))")
+            tables = self.browser.run("""
+              return [...document.querySelectorAll('section:not(#receipt) table')].filter(t => !t.closest('figure'))
+                .map(t => {
+                  let text = t.textContent;
+                  for (let e = t.closest('details') || t.closest('.scroll'); e && e.tagName !== 'H2';
+                       e = e.previousElementSibling) {
+                    if (e.tagName === 'P' || e.tagName === 'H3') text = e.textContent + ' ' + text;
+                    if (e.tagName === 'H3') break;
+                  }
+                  return text; })""")
+            for text in pictures + tables:
+                self.assertRegex(text, observer)
+                self.assertNotRegex(text, r"\bsees label\b")
 
     def test_dark_mode_is_dark_and_legible(self):
         def colours(scheme):

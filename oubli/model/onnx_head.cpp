@@ -55,8 +55,7 @@ std::string reason_against(const Node& node) {
 
 [[noreturn]] void refuse(const Model& model, const Node& node, std::string_view otherwise) {
   const std::string known = reason_against(node);
-  fail(ErrorCode::unfilterable, "{}: {}: {}", model.what(), node.describe(),
-       known.empty() ? otherwise : std::string_view(known));
+  refuse_node(model, node, known.empty() ? otherwise : std::string_view(known));
 }
 
 // The data input to follow backwards from a node behind the logits; nothing if the node is not one
@@ -312,6 +311,10 @@ void check_other_output(const Model& model, const OnnxHead& head, const std::str
 }
 
 }  // namespace
+
+void refuse_node(const Model& model, const Node& node, std::string_view reason) {
+  fail(ErrorCode::unfilterable, "{}: {}: {}", model.what(), node.describe(), reason);
+}
 
 HeadView OnnxHead::view() const {
   HeadView view;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oubli/filtration/head.h"
@@ -61,6 +62,10 @@ struct OnnxHead {
   // "Gemm node 'fc': 1000 classes x 2048 features, float32"
   [[nodiscard]] std::string describe() const;
 };
+
+// Error{unfilterable} that names the node.
+[[noreturn]] void refuse_node(const onnx::Model& model, const onnx::Node& node,
+                              std::string_view reason);
 
 // Walks back from the outputs to the layer that makes the logits and forward again over all that
 // depends on them. Error{unfilterable} with a reason that a person can act on. Without `to_filter`

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "oubli/model/name_text.h"
+#include "oubli/model/onnx_labels.h"
 #include "oubli/model/onnx_rewrite.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
@@ -50,25 +51,6 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-// A stored tensor of one text per class; else nothing.
-std::vector<std::string> texts_of(const onnx::Model& model, const std::string& value,
-                                  std::size_t classes) {
-  std::span<const std::byte> bytes;
-  if (const onnx::TensorInfo* stored = model.graph().initializer(value)) {
-    bytes = stored->message;
-  } else if (const onnx::Node* maker = model.graph().producer(value);
-             maker != nullptr && maker->op_type == "Constant") {
-    if (const onnx::Attribute* attribute = maker->attribute("value")) bytes = attribute->tensor;
-  }
-  std::vector<std::string> texts;
-  const onnx::Message tensor = onnx::Message::parse(bytes, model.what());
-  for (const onnx::Field& field : tensor.fields)
-    if (field.number == onnx::schema::tensor::kStringData)
-      texts.emplace_back(onnx::text_of(field, model.what()));
-  if (texts.size() != classes) texts.clear();
-  return texts;
-}
-
 }  // namespace
 
 OnnxModel::OnnxModel(const fs::path& path, bool to_filter)
@@ -104,7 +86,7 @@ std::vector<OnnxModel::NameList> OnnxModel::name_lists() const {
       if (found.names.names().size() == classes)
         lists.push_back({fmt::format("metadata '{}'", entry.key), found.names.names()});
   for (const std::string& value : head_.tail.label_constants)
-    if (std::vector<std::string> texts = texts_of(model_, value, classes); !texts.empty())
+    if (std::vector<std::string> texts = label_texts(model_, value, classes); !texts.empty())
       lists.push_back({fmt::format("labels '{}'", value), std::move(texts)});
   return lists;
 }

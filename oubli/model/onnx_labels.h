@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "oubli/onnx/model.h"
 
 namespace oubli {
+
+class OnnxEditor;
 
 // Labels that a graph looks up by the number of a class: labels[ArgMax(logits)].
 
@@ -21,5 +24,9 @@ void check_label_readers(const onnx::Model& model, const std::vector<std::string
 // A stored tensor of one text per class; else nothing.
 [[nodiscard]] std::vector<std::string> label_texts(const onnx::Model& model,
                                                    const std::string& value, std::size_t classes);
+
+// Removes the labels of the classes in `forget` from the table `value`.
+void cut_labels(OnnxEditor& editor, const std::string& value, std::size_t classes,
+                std::span<const std::size_t> forget);
 
 }  // namespace oubli

@@ -19,24 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The old side file with the patches applied, piece by piece.
-void write_side_file(AtomicFile& out, std::span<const std::byte> old,
-                     std::vector<OnnxSideFile::Patch> patches) {
-  std::ranges::sort(patches, {}, &OnnxSideFile::Patch::offset);
-  std::uint64_t done = 0;
-  for (const OnnxSideFile::Patch& patch : patches) {
-    if (patch.offset < done) continue;  // the same bytes, patched before
-    out.write(
-        old.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(patch.offset - done)));
-    out.write(patch.bytes);
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(patch.old_size) -
-                                       patch.bytes.size());
-    out.write(zeros);
-    done = patch.offset + patch.old_size;
-  }
-  out.write(old.subspan(static_cast<std::size_t>(done)));
-}
-
 std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::size_t> retained) {
   std::vector<std::size_t> forget;
   for (std::size_t i = 0; i < classes; ++i) {

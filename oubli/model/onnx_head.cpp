@@ -341,6 +341,13 @@ std::string OnnxHead::describe() const {
                      head.features(), name_of(head.weights.dtype));
 }
 
+void check_enough_left(const Model& model, const OnnxHead& head, std::size_t left) {
+  if (head.tail.largest_k <= left) return;
+  fail(ErrorCode::unfilterable,
+       "{}: a TopK asks for the {} best classes, and only {} would be left", model.what(),
+       head.tail.largest_k, left);
+}
+
 OnnxHead find_onnx_head(const Model& model, bool to_filter) {
   if (model.graph().outputs.empty()) {
     fail(ErrorCode::unfilterable, "{}: the graph has no outputs", model.what());

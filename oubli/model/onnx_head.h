@@ -72,6 +72,9 @@ struct OnnxHead {
 // it may be a head with too few classes to lose one: a new model that is only looked at.
 [[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, bool to_filter = true);
 
+// Error{unfilterable} if the graph asks for more than `left` classes: a TopK.
+void check_enough_left(const onnx::Model& model, const OnnxHead& head, std::size_t left);
+
 // The forward walk: fills `tail`. Called by find_onnx_head.
 void follow_tail(const onnx::Model& model, const OnnxShapes& shapes, OnnxHead& head,
                  std::size_t classes);

@@ -35,11 +35,7 @@ class Rewriter {
         edit_(model) {}
 
   OnnxRewrite run() {
-    if (head_.tail.largest_k > kept_) {
-      fail(ErrorCode::unfilterable,
-           "{}: a TopK asks for the {} best classes, and only {} would be left", model_.what(),
-           head_.tail.largest_k, kept_);
-    }
+    check_enough_left(model_, head_, kept_);
     OnnxStaleCopies stale(edit_, head_.view(), forget_);
     stale.remove_nodes();  // first: they are no readers of the weights that count
     replace_weights();

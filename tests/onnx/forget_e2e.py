@@ -40,6 +40,18 @@ class Forget(OnnxCase):
             elif expected["nonlinear"]:
                 self.assertIn("--allow-nonlinear-tail", stdout)
 
+    def test_inspect_knows_when_too_few_classes_would_be_left(self):
+        """The three best of five classes are asked for: two may go, three may not, whichever command is asked."""
+        asked = [["inspect"], ["inspect", "--method", "naive"], ["inspect", "--json"], ["inspect", "--means", self.at("means.npz")],
+                 ["forget", "--method", "naive", "--dry-run"], ["forget", "--method", "naive", "-o", self.at("new.onnx"), "--force"]]
+        code, _, stderr = oubli("means", self.model("top_k"), "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "-o", self.at("means.npz"))
+        self.assertEqual(code, 0, stderr)
+        for classes, wanted in (([1, 3], 0), ([1, 3, 4], 4)):
+            for words in asked:
+                code, stdout, stderr = oubli(words[0], self.model("top_k"), *words[1:], *sum((["--class", c] for c in classes), []))
+                self.assertEqual(code, wanted, (words, classes, stdout, stderr))
+                self.assertEqual("only 2 would be left" in stderr, wanted == 4, (words, classes, stderr))
+
     def test_features_given_as_arrays_against_numpy(self):
         self.forget("softmax", "--class", 1, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--solver", "paper")
         means = np.stack([self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)])

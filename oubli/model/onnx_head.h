@@ -40,10 +40,12 @@ struct OnnxHead {
   enum class Kind { gemm, matmul, conv };
 
   Kind kind = Kind::gemm;
-  const onnx::Node* node = nullptr;       // the Gemm, MatMul or Conv
-  const onnx::Node* bias_node = nullptr;  // the Add or Sub after a MatMul
-  std::size_t weights_input = 1;          // which input of `node`
-  std::size_t bias_input = 2;             // ... of `node`, or of `bias_node`
+  const onnx::Node* node = nullptr;        // the Gemm, MatMul or Conv
+  const onnx::Node* bias_node = nullptr;   // the Add or Sub after a MatMul
+  const onnx::Node* scale_node = nullptr;  // the Mul or Div between them, by one number ...
+  double scale = 1;                        // ... which makes it scale W f: positive
+  std::size_t weights_input = 1;           // which input of `node`
+  std::size_t bias_input = 2;              // ... of `node`, or of `bias_node`
   onnx::Constant weights;
   std::optional<onnx::Constant> bias;   // its view has shape [classes] ...
   std::vector<std::size_t> bias_shape;  // ... whatever shape it is used in

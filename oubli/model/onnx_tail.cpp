@@ -67,17 +67,20 @@ class TailWalker {
       State product = logits;
       product.axes.erase(product.axes.begin(),
                          product.axes.begin() + static_cast<std::ptrdiff_t>(found.raised_by_bias));
-      set(head_.node->outputs[0], product);
-      // The product without bias must not be read by anybody else.
+      // The product without bias, scaled or not, must not be read by anybody else.
       const auto readers = onnx::readers_of(model_.graph());
-      if (readers.at(head_.node->outputs[0]).count() != 1) {
-        refuse(*head_.node, "its product is read before the bias is added, and elsewhere");
+      for (const Node* node : {head_.node, head_.scale_node}) {
+        if (node == nullptr) continue;
+        set(node->outputs[0], product);
+        if (readers.at(node->outputs[0]).count() != 1) {
+          refuse(*node, "its product is read before the bias is added, and elsewhere");
+        }
       }
     }
     head_.logits_axis = logits.axis();
     set(start, logits);
     for (const Node& node : model_.graph().nodes) {
-      if (&node == head_.node || &node == head_.bias_node) continue;
+      if (&node == head_.node || &node == head_.scale_node || &node == head_.bias_node) continue;
       follow(node);
     }
     check_declared();

@@ -83,6 +83,21 @@ class Forget(OnnxCase):
             new_w, new_b = self.head(self.at("new.onnx"))
             self.assertEqual(new_w.tobytes(), of("fc.weight"), method)
             self.assertEqual(new_b.tobytes(), of("fc.bias"), method)
+            # The same numbers behind a scale of 4: powers of two cost no digit.
+            self.forget("matmul_scaled", *words)
+            new_w, new_b = self.head(self.at("new.onnx"))
+            self.assertEqual((4 * new_w.T).tobytes(), of("fc.weight"), method)
+            self.assertEqual(new_b.tobytes(), of("fc.bias"), method)
+
+    def test_scales_between_product_and_bias_against_numpy(self):
+        means = np.stack([self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)])
+        w, b = normalization(models.W.astype(np.float64), models.B.astype(np.float64), means, 1)
+        for name, scale in (("matmul_scaled", 4), ("matmul_scaled_first", 3), ("matmul_divided", 1 / 3), ("matmul_scaled_less_bias", 0.1)):
+            self.forget(name, "--class", 1, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--solver", "paper")
+            new_w, new_b = self.head(self.at("new.onnx"))
+            # W was rounded once more when it was stored without its scale.
+            np.testing.assert_allclose(scale * new_w.T.astype(np.float64), w, rtol=1e-5, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose((-new_b if "less" in name else new_b).reshape(-1), b, rtol=1e-5, atol=1e-5, err_msg=name)
 
     def test_without_the_runtime_it_says_how_to_get_it(self):
         text = self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), code=7, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"})

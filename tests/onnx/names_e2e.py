@@ -126,16 +126,25 @@ class Names(OnnxCase):
             new = onnx.load(self.at("new.onnx")).metadata_props[0].value
             return new, json.load(open(self.at("new.onnx.receipt.json")))["findings"]
         records = [{"id": i, "name": n} for i, n in enumerate(names)]
+        def nested(listed, depth=1, **style):
+            """A configuration in a string of a configuration, several times over."""
+            text = json.dumps({"id2label": dict(enumerate(listed)), "label2id": {n: i for i, n in enumerate(listed)}, "text": "\"é\\"}, **style)
+            for _ in range(depth):
+                text = json.dumps({"name": "it's", "inner": text, "size": 3}, **style)
+            return text
         for key, text, wanted in (("labels", ",".join(names) + "\n", "ant,cat,dog,elk\n"),
                                   ("labels", ";".join(names), "ant;cat;dog;elk"),
                                   ("labels", json.dumps(records), json.dumps([{"id": i, "name": n} for i, n in enumerate(("ant", "cat", "dog", "elk"))])),
                                   ("config", str({"names": tuple(names)}), "{'names': ('ant', 'cat', 'dog', 'elk')}"),
-                                  ("names", str({i + 1: n for i, n in enumerate(names)}), "{1: 'ant', 2: 'cat', 3: 'dog', 4: 'elk'}")):
+                                  ("names", str({i + 1: n for i, n in enumerate(names)}), "{1: 'ant', 2: 'cat', 3: 'dog', 4: 'elk'}"),
+                                  ("config", nested(names), nested(["ant", "cat", "dog", "elk"])),
+                                  ("config", nested(names, 3), nested(["ant", "cat", "dog", "elk"], 3)),
+                                  ("config", nested(names, 2, indent=2), nested(["ant", "cat", "dog", "elk"], 2, indent=2)),
+                                  ("names", json.dumps(json.dumps(names)), json.dumps(json.dumps(["ant", "cat", "dog", "elk"])))):
             for words in (("--class", 1), ("--class", "bee")):
                 self.assertEqual(forget(key, text, *words), (wanted, []), text)
         # Not known here: said, even if the names are not known.
-        for key, text in (("labels", "|".join(names)), ("config", json.dumps({"inner": json.dumps({"id2label": dict(enumerate(names))})})),
-                          ("config", json.dumps({"labels": ",".join(names)})), ("names", json.dumps(["background"] + names))):
+        for key, text in (("labels", "|".join(names)), ("config", json.dumps({"labels": ",".join(names)})), ("names", json.dumps(["background"] + names))):
             new, findings = forget(key, text, "--class", 1)
             self.assertEqual(new, text)
             self.assertEqual(len(findings), 1, text)

@@ -84,6 +84,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   if (loaded.inputs.means)
     compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
   const auto retained = retained_classes(classes, request.forget);
+  loaded.model->check_enough_left(retained.size());
   request.method = named<Method>("--method", options.method, method_named, kMethods);
   request.solver = named<Solver>("--solver", options.solver, solver_named, kSolvers);
   request.seed = options.seed;

@@ -66,6 +66,8 @@ class ModelFile {
   // If the file holds one name per class.
   [[nodiscard]] virtual std::optional<std::vector<std::string>> class_names() const = 0;
   [[nodiscard]] virtual std::vector<Finding> findings() const = 0;
+  // Error{unfilterable} with the reason if the file cannot do with `left` classes.
+  virtual void check_enough_left(std::size_t /*left*/) const {}
   // A common shift of all logits shows in what the model outputs: a non-linear step that is no
   // softmax follows them.
   [[nodiscard]] virtual bool shift_shows() const { return false; }

@@ -17,6 +17,9 @@ constexpr std::array<std::string_view, 6> kKeys{"names",   "class_names", "label
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
+// Strings inside of strings that are looked into; each level doubles the escapes.
+constexpr std::size_t kDeepestString = 4;
+
 void append_utf8(std::string& out, std::uint32_t point) {
   const auto push = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
   if (point < 0x80) {
@@ -77,6 +80,12 @@ class Reader {
     return token;
   }
 
+  // A string, and where each of its characters stands, its end included.
+  std::optional<Token> string(std::vector<std::size_t>& offsets) {
+    offsets.clear();
+    return quoted(peek(), &offsets);
+  }
+
   // Reads the escape that begins here; false if it is none.
   bool escape(std::string& out) {
     if (text_.size() - at < 2) return false;
@@ -120,17 +129,20 @@ class Reader {
   }
 
  private:
-  std::optional<Token> quoted(char quote) {
+  std::optional<Token> quoted(char quote, std::vector<std::size_t>* offsets = nullptr) {
     Token token{"", at, at, at + 1, at, true};
     ++at;
     while (at < text_.size() && text_[at] != quote) {
+      const std::size_t from = at;
       if (text_[at] != '\\') {
         token.value.push_back(text_[at++]);
-        continue;
+      } else if (!escape(token.value)) {
+        return std::nullopt;
       }
-      if (!escape(token.value)) return std::nullopt;
+      if (offsets != nullptr) offsets->resize(token.value.size(), from);
     }
     if (at >= text_.size()) return std::nullopt;
+    if (offsets != nullptr) offsets->push_back(at);
     token.inner_end = at++;
     token.end = at;
     return token;
@@ -216,6 +228,14 @@ std::vector<std::size_t> values_of(std::string_view text, std::string_view name)
   const auto skip = [&](std::size_t& at, std::string_view what) {
     while (at < text.size() && what.find(text[at]) != std::string_view::npos) ++at;
   };
+  // Line ends and tabs may be escaped, too.
+  const auto skip_blanks = [&](std::size_t& at) {
+    for (skip(at, kBlanks); at < text.size() && text[at] == '\\'; skip(at, kBlanks)) {
+      const std::size_t kind = text.find_first_not_of('\\', at);
+      if (kind == std::string_view::npos || std::string_view("nrt").find(text[kind]) > 2) return;
+      at = kind + 1;
+    }
+  };
   for (std::size_t at = text.find(name); at != std::string_view::npos;
        at = text.find(name, at + 1)) {
     if (at == 0 || (text[at - 1] != '"' && text[at - 1] != '\'')) continue;
@@ -224,7 +244,7 @@ std::vector<std::size_t> values_of(std::string_view text, std::string_view name)
     if (begin >= text.size() || text[begin] != text[at - 1]) continue;
     skip(++begin, kBlanks);
     if (begin >= text.size() || text[begin] != ':') continue;
-    skip(++begin, kBlanks);
+    skip_blanks(++begin);
     if (begin < text.size()) begins.push_back(begin);
   }
   return begins;
@@ -348,6 +368,16 @@ std::string NameText::without(std::span<const std::size_t> forget) const {
   return out + text_.substr(entries_.back().end);
 }
 
+NameText NameText::escaped_in(std::string_view raw, std::span<const std::size_t> offsets) const {
+  const std::size_t begin = offsets[0];
+  NameText result = *this;
+  result.text_ = raw.substr(begin, offsets[text_.size()] - begin);
+  for (Entry& entry : result.entries_)
+    for (std::size_t* at : {&entry.begin, &entry.end, &entry.number_begin, &entry.number_end})
+      *at = offsets[*at] - begin;
+  return result;
+}
+
 bool in_another_order(std::span<const std::string> names, std::span<const std::string> others) {
   for (std::size_t i = 0; i < std::min(names.size(), others.size()); ++i)
     if (names[i] != others[i] && std::ranges::find(names, others[i]) != names.end()) return true;
@@ -395,9 +425,56 @@ bool is_class_name_key(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end();
 }
 
-std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value) {
+namespace {
+
+std::vector<NameEntry> names_at_depth(std::string_view key, std::string_view value,
+                                      std::size_t depth);
+
+bool begins_with_any_of(std::string_view text, std::string_view characters) {
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  return first != std::string_view::npos && characters.find(text[first]) != std::string_view::npos;
+}
+
+// Names in the strings of a JSON or Python value, which are JSON themselves.
+std::vector<NameEntry> names_in_strings(std::string_view key, std::string_view value,
+                                        std::size_t depth) {
+  std::vector<NameEntry> found;
+  if (depth == kDeepestString || !begins_with_any_of(value, "[({\"'")) return found;
+  Reader reader(value);
+  std::vector<std::size_t> offsets;
+  std::string owner(key);  // the key under which the next string stands
+  for (char next = reader.peek(); next != '\0'; next = reader.peek()) {
+    if (next != '"' && next != '\'') {
+      owner.clear();
+      ++reader.at;
+      continue;
+    }
+    const std::optional<Token> token = reader.string(offsets);
+    if (!token) break;
+    if (reader.peek() == ':') {
+      owner = token->value;
+      ++reader.at;
+      continue;
+    }
+    if (!begins_with_any_of(token->value, "[({\"")) continue;
+    std::vector<NameEntry> inside = names_at_depth(owner, token->value, depth + 1);
+    if (inside.empty() && is_class_name_key(owner))  // a configuration under such a key
+      inside = names_at_depth("", token->value, depth + 1);
+    for (const NameEntry& entry : inside) {
+      const auto from = std::span(offsets).subspan(entry.begin);
+      found.push_back({from[0], entry.names.escaped_in(value, from)});
+    }
+  }
+  return found;
+}
+
+std::vector<NameEntry> names_at_depth(std::string_view key, std::string_view value,
+                                      std::size_t depth) {
   std::vector<NameEntry> found;
   if (is_class_name_key(key)) {
+    if (begins_with_any_of(value, "\"'")) found = names_in_strings(key, value, depth);
+    // In a string of a configuration, plain items are no JSON.
+    if (!found.empty() || (depth > 0 && !begins_with_any_of(value, "[({"))) return found;
     const std::string separators = plain_separators(value);
     const std::size_t first = value.find_first_not_of(kBlanks);
     if (separators.size() == 2 && std::string_view("[({").find(value[first]) == std::string::npos) {
@@ -420,8 +497,25 @@ std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view val
         found.push_back({begin, std::move(*names)});
     }
   }
+  // What can be read without a string around it, is.
+  const auto end_of = [](const NameEntry& entry) { return entry.begin + entry.names.size(); };
+  const std::size_t outside = found.size();
+  for (NameEntry& entry : names_in_strings(key, value, depth)) {
+    const bool apart =
+        std::all_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(outside),
+                    [&](const NameEntry& other) {
+                      return end_of(entry) <= other.begin || end_of(other) <= entry.begin;
+                    });
+    if (apart) found.push_back(std::move(entry));
+  }
   std::ranges::sort(found, {}, &NameEntry::begin);
   return found;
+}
+
+}  // namespace
+
+std::vector<NameEntry> names_in_entry(std::string_view key, std::string_view value) {
+  return names_at_depth(key, value, 0);
 }
 
 std::vector<std::string> unknown_spellings(std::string_view key, std::string_view value,
@@ -438,6 +532,7 @@ std::vector<std::string> unknown_spellings(std::string_view key, std::string_vie
         continue;
       // A single word, or nothing, is no list.
       const std::size_t quote = std::min(value.find_first_not_of('\\', begin), value.size() - 1);
+      if (known.contains(quote + 1)) continue;  // in a string of its own
       const bool text = value[quote] == '"' || value[quote] == '\'';
       const std::size_t end =
           std::min(text ? value.find(value[quote], quote + 1) : value.find_first_of("])}", begin),

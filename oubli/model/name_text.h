@@ -31,6 +31,10 @@ class NameText {
   [[nodiscard]] std::string without(std::span<const std::size_t> forget) const;
   // How much of the text the literal takes.
   [[nodiscard]] std::size_t size() const { return text_.size(); }
+  // The same names where they are spelled with the escapes of a string around them: offsets[i] is
+  // where character i of the text that was parsed stands in `raw`; one more for its end.
+  [[nodiscard]] NameText escaped_in(std::string_view raw,
+                                    std::span<const std::size_t> offsets) const;
 
  private:
   struct Entry {
@@ -72,7 +76,8 @@ void check_unambiguous(std::string_view word, std::span<const std::string> names
 // The keys under which class names stand in model metadata and configurations.
 [[nodiscard]] bool is_class_name_key(std::string_view key);
 
-// Class names in one metadata entry: its value, or a part of it under one of those keys.
+// Class names in one metadata entry: its value, or a part of it under one of those keys, also where
+// that is JSON in a string inside of JSON.
 struct NameEntry {
   std::size_t begin = 0;  // of the part in the value
   NameText names;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "oubli/base/error.h"
 
 namespace oubli {
@@ -105,6 +107,66 @@ TEST(NameText, InsideAConfiguration) {
   EXPECT_EQ(tuple[0].names.names(), (Names{"a", "b"}));
 }
 
+// JSON as a string inside of JSON: cut where it stands, every other character as it was.
+TEST(NameText, InsideAStringOfAConfiguration) {
+  const auto cut = [](std::string_view key, std::string text) {
+    const auto found = names_in_entry(key, text);
+    for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
+      EXPECT_EQ(entry->names.names()[1], "bé\"e");
+      text.replace(entry->begin, entry->names.size(),
+                   entry->names.without(std::vector<std::size_t>{1}));
+    }
+    EXPECT_TRUE(unknown_spellings(key, text, 2).empty()) << text;
+    return text;
+  };
+  const auto quote = [](const nlohmann::json& json, bool ascii, int indent) {
+    return nlohmann::json(json.dump(indent, ' ', ascii)).dump(-1, ' ', ascii);
+  };
+  const nlohmann::ordered_json before{{"id2label", {{"0", "ant"}, {"1", "bé\"e"}, {"2", "cat"}}},
+                                      {"label2id", {{"ant", 0}, {"bé\"e", 1}, {"cat", 2}}},
+                                      {"other", "é\\n"}};
+  const nlohmann::ordered_json after{{"id2label", {{"0", "ant"}, {"1", "cat"}}},
+                                     {"label2id", {{"ant", 0}, {"cat", 1}}},
+                                     {"other", "é\\n"}};
+  for (const bool ascii : {false, true}) {
+    for (const int indent : {-1, 1}) {
+      std::string old_text = before.dump(indent, ' ', ascii);
+      std::string new_text = after.dump(indent, ' ', ascii);
+      for (int depth = 0; depth < 4; ++depth) {  // each level in a string of the next
+        EXPECT_EQ(cut("config", old_text), new_text) << depth;
+        const auto wrap = [&](const std::string& text) {
+          const nlohmann::ordered_json outer{{"version", "it's 3"}, {"inner", text}, {"more", 1}};
+          return outer.dump(indent, ' ', ascii);
+        };
+        old_text = wrap(old_text);
+        new_text = wrap(new_text);
+      }
+    }
+  }
+  // The list itself as a string, under its key inside or as the whole entry.
+  const nlohmann::json list{"ant", "bé\"e", "cat"}, shorter{"ant", "cat"};
+  for (const bool ascii : {false, true}) {
+    const std::string text = quote(list, ascii, -1), wanted = quote(shorter, ascii, -1);
+    EXPECT_EQ(cut("names", text), wanted);
+    EXPECT_EQ(cut("config", "{\"labels\": " + text + "}"), "{\"labels\": " + wanted + "}");
+  }
+}
+
+TEST(NameText, AConfigurationInAStringUnderAKeyOfNames) {
+  const std::string value = R"({"labels": "{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}"})";
+  const auto found = names_in_entry("config", value);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].names.without(std::vector<std::size_t>{0}), R"({\"0\": \"b\"})");
+}
+
+TEST(NameText, StringsThatHoldNoNames) {
+  for (const std::string_view text :
+       {R"("{\"id2label\")", R"({"a": "{\"names\": [")", R"({"a": "\"names\": [\"a\", \"b\"])",
+        R"(it's "{\"names\": [\"a\", \"b\"]}")", R"({"a": "\u12"})", R"(")", R"({"a": "\)",
+        R"({"labels": "a,b"})", R"({"labels": "\"a\", \"b\""})"})
+    EXPECT_TRUE(names_in_entry("config", text).empty()) << text;
+}
+
 // Commas and semicolons: the number of classes tells which of them separates.
 TEST(NameText, PlainItemsWithBothSeparators) {
   const auto found = names_in_entry("labels", "tench, Tinca tinca; goldfish; shark, white; ray");
@@ -122,7 +184,8 @@ TEST(NameText, WhatLooksLikeNamesButIsNot) {
   EXPECT_TRUE(unknown(R"({"names": false, "labels": "many", "classes": []})").empty());
   EXPECT_EQ(unknown(R"({"names": ["a", "b", "c"]})"), Names{"names"});
   EXPECT_EQ(unknown(R"({"labels": "a,b"})"), Names{"labels"});
-  EXPECT_EQ(unknown(R"({"inner": "{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}"})"),
+  EXPECT_TRUE(unknown(R"({"inner": "{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}"})").empty());
+  EXPECT_EQ(unknown(R"({"inner": "{\"id2label\": {\"0\": \"a\", \"5\": \"b\"}}"})"),
             Names{"id2label"});
   EXPECT_TRUE(unknown_spellings("names", "?", 2).empty());  // said by who cuts them
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
+#include <utility>
 
 #include "oubli/model/onnx_shapes.h"
 
@@ -55,8 +57,7 @@ std::string reason_against(const Node& node) {
 
 [[noreturn]] void refuse(const Model& model, const Node& node, std::string_view otherwise) {
   const std::string known = reason_against(node);
-  fail(ErrorCode::unfilterable, "{}: {}: {}", model.what(), node.describe(),
-       known.empty() ? otherwise : std::string_view(known));
+  refuse_node(model, node, known.empty() ? otherwise : std::string_view(known));
 }
 
 // The data input to follow backwards from a node behind the logits; nothing if the node is not one
@@ -184,6 +185,58 @@ OnnxHead matmul_head(const Model& model, const Node& node) {
   return head;
 }
 
+// The positive number that a node multiplies its other input by, or divides it by.
+struct Scale {
+  double factor = 1;
+  std::size_t input = 0;  // the other one
+};
+std::optional<Scale> scale_of(const Model& model, const Node& node) {
+  if (!node.domain.empty() || !is_any_of(node.op_type, {"Mul", "Div"}) || node.inputs.size() != 2)
+    return std::nullopt;
+  for (const std::size_t side : {std::size_t{1}, std::size_t{0}}) {
+    if (node.op_type == "Div" && side == 0) continue;  // s / (W f)
+    const std::optional<Constant> constant = onnx::constant_value(model, node.inputs[side]);
+    if (!is_float_constant(constant)) continue;
+    const TensorView& view = constant->tensor.view;
+    if (view.count() != 1 || view.rank() > 2) return std::nullopt;  // of a higher rank than logits
+    double number = 0;
+    decode(view.dtype, view.bytes, std::span<double>(&number, 1));
+    const double factor = node.op_type == "Div" ? 1 / number : number;
+    if (!(factor > 0) || !std::isfinite(factor)) return std::nullopt;
+    return Scale{factor, 1 - side};
+  }
+  return std::nullopt;
+}
+
+// W f + b, W f - b; s W f + b and s W f - b for a positive number s. Nothing if the Add or Sub
+// `node` is none of these.
+std::optional<OnnxHead> biased_matmul_head(const Model& model, const Node& node) {
+  if (!is_any_of(node.op_type, {"Add", "Sub"}) || node.inputs.size() != 2) return std::nullopt;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    if (node.op_type == "Sub" && side == 0) continue;  // b - W f
+    std::optional<Constant> bias = onnx::constant_value(model, node.inputs[side]);
+    if (!is_float_constant(bias)) continue;
+    const Node* product = model.graph().producer(node.inputs[1 - side]);
+    const Node* scale_node = nullptr;
+    std::optional<Scale> scale;
+    // A single number may stay where it is, behind the layer and its scale.
+    if (product != nullptr && bias->tensor.view.count() != 1 &&
+        (scale = scale_of(model, *product))) {
+      scale_node = std::exchange(product, model.graph().producer(product->inputs[scale->input]));
+    }
+    if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty()) continue;
+    OnnxHead head = matmul_head(model, *product);
+    head.bias_node = &node;
+    head.bias_input = side;
+    head.bias = std::move(bias);
+    head.scale_node = scale_node;
+    if (scale) head.scale = scale->factor;
+    head.logits = node.outputs.at(0);
+    return head;
+  }
+  return std::nullopt;
+}
+
 bool all_are(const onnx::Attribute* attribute, std::int64_t value) {
   return attribute == nullptr ||
          std::ranges::all_of(attribute->ints, [&](std::int64_t i) { return i == value; });
@@ -228,22 +281,7 @@ OnnxHead head_of_output(const Model& model, const std::string& output) {
       if (node->op_type == "Gemm") return gemm_head(model, *node);
       if (node->op_type == "MatMul") return matmul_head(model, *node);
       if (node->op_type == "Conv") return conv_head(model, *node);
-      if (is_any_of(node->op_type, {"Add", "Sub"}) && node->inputs.size() == 2) {
-        for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-          if (node->op_type == "Sub" && side == 0) continue;  // b - W f
-          const Node* product = model.graph().producer(node->inputs[1 - side]);
-          if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty())
-            continue;
-          std::optional<Constant> bias = onnx::constant_value(model, node->inputs[side]);
-          if (!is_float_constant(bias)) continue;
-          OnnxHead head = matmul_head(model, *product);
-          head.bias_node = node;
-          head.bias_input = side;
-          head.bias = std::move(bias);
-          head.logits = node->outputs.at(0);
-          return head;
-        }
-      }
+      if (std::optional<OnnxHead> head = biased_matmul_head(model, *node)) return std::move(*head);
     }
     const std::optional<std::string> before = step_back(model, *node);
     if (!before) {
@@ -313,6 +351,10 @@ void check_other_output(const Model& model, const OnnxHead& head, const std::str
 
 }  // namespace
 
+void refuse_node(const Model& model, const Node& node, std::string_view reason) {
+  fail(ErrorCode::unfilterable, "{}: {}: {}", model.what(), node.describe(), reason);
+}
+
 HeadView OnnxHead::view() const {
   HeadView view;
   view.weights = weights.tensor.view;
@@ -322,6 +364,7 @@ HeadView OnnxHead::view() const {
     view.bias_scale = static_cast<double>(node->float_or("beta", 1));
   } else if (kind == Kind::matmul) {
     view.transposed = weights_input == 1;
+    view.weight_scale = scale;
   }
   if (bias_node != nullptr && bias_node->op_type == "Sub") view.bias_scale = -1;
   if (bias_unused) {
@@ -336,6 +379,13 @@ std::string OnnxHead::describe() const {
   const HeadView head = view();
   return fmt::format("{}: {} classes x {} features, {}", node->describe(), head.classes(),
                      head.features(), name_of(head.weights.dtype));
+}
+
+void check_enough_left(const Model& model, const OnnxHead& head, std::size_t left) {
+  if (head.tail.largest_k <= left) return;
+  fail(ErrorCode::unfilterable,
+       "{}: a TopK asks for the {} best classes, and only {} would be left", model.what(),
+       head.tail.largest_k, left);
 }
 
 OnnxHead find_onnx_head(const Model& model, bool to_filter) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oubli/filtration/head.h"
@@ -39,10 +40,12 @@ struct OnnxHead {
   enum class Kind { gemm, matmul, conv };
 
   Kind kind = Kind::gemm;
-  const onnx::Node* node = nullptr;       // the Gemm, MatMul or Conv
-  const onnx::Node* bias_node = nullptr;  // the Add or Sub after a MatMul
-  std::size_t weights_input = 1;          // which input of `node`
-  std::size_t bias_input = 2;             // ... of `node`, or of `bias_node`
+  const onnx::Node* node = nullptr;        // the Gemm, MatMul or Conv
+  const onnx::Node* bias_node = nullptr;   // the Add or Sub after a MatMul
+  const onnx::Node* scale_node = nullptr;  // the Mul or Div between them, by one number ...
+  double scale = 1;                        // ... which makes it scale W f: positive
+  std::size_t weights_input = 1;           // which input of `node`
+  std::size_t bias_input = 2;              // ... of `node`, or of `bias_node`
   onnx::Constant weights;
   std::optional<onnx::Constant> bias;   // its view has shape [classes] ...
   std::vector<std::size_t> bias_shape;  // ... whatever shape it is used in
@@ -62,10 +65,17 @@ struct OnnxHead {
   [[nodiscard]] std::string describe() const;
 };
 
+// Error{unfilterable} that names the node.
+[[noreturn]] void refuse_node(const onnx::Model& model, const onnx::Node& node,
+                              std::string_view reason);
+
 // Walks back from the outputs to the layer that makes the logits and forward again over all that
 // depends on them. Error{unfilterable} with a reason that a person can act on. Without `to_filter`
 // it may be a head with too few classes to lose one: a new model that is only looked at.
 [[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, bool to_filter = true);
+
+// Error{unfilterable} if the graph asks for more than `left` classes: a TopK.
+void check_enough_left(const onnx::Model& model, const OnnxHead& head, std::size_t left);
 
 // The forward walk: fills `tail`. Called by find_onnx_head.
 void follow_tail(const onnx::Model& model, const OnnxShapes& shapes, OnnxHead& head,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "oubli/model/name_text.h"
+#include "oubli/model/onnx_labels.h"
 #include "oubli/model/onnx_rewrite.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
@@ -17,24 +18,6 @@ namespace oubli {
 namespace fs = std::filesystem;
 
 namespace {
-
-// The old side file with the patches applied, piece by piece.
-void write_side_file(AtomicFile& out, std::span<const std::byte> old,
-                     std::vector<OnnxSideFile::Patch> patches) {
-  std::ranges::sort(patches, {}, &OnnxSideFile::Patch::offset);
-  std::uint64_t done = 0;
-  for (const OnnxSideFile::Patch& patch : patches) {
-    if (patch.offset < done) continue;  // the same bytes, patched before
-    out.write(
-        old.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(patch.offset - done)));
-    out.write(patch.bytes);
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(patch.old_size) -
-                                       patch.bytes.size());
-    out.write(zeros);
-    done = patch.offset + patch.old_size;
-  }
-  out.write(old.subspan(static_cast<std::size_t>(done)));
-}
 
 std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::size_t> retained) {
   std::vector<std::size_t> forget;
@@ -48,25 +31,6 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
-}
-
-// A stored tensor of one text per class; else nothing.
-std::vector<std::string> texts_of(const onnx::Model& model, const std::string& value,
-                                  std::size_t classes) {
-  std::span<const std::byte> bytes;
-  if (const onnx::TensorInfo* stored = model.graph().initializer(value)) {
-    bytes = stored->message;
-  } else if (const onnx::Node* maker = model.graph().producer(value);
-             maker != nullptr && maker->op_type == "Constant") {
-    if (const onnx::Attribute* attribute = maker->attribute("value")) bytes = attribute->tensor;
-  }
-  std::vector<std::string> texts;
-  const onnx::Message tensor = onnx::Message::parse(bytes, model.what());
-  for (const onnx::Field& field : tensor.fields)
-    if (field.number == onnx::schema::tensor::kStringData)
-      texts.emplace_back(onnx::text_of(field, model.what()));
-  if (texts.size() != classes) texts.clear();
-  return texts;
 }
 
 }  // namespace
@@ -104,7 +68,7 @@ std::vector<OnnxModel::NameList> OnnxModel::name_lists() const {
       if (found.names.names().size() == classes)
         lists.push_back({fmt::format("metadata '{}'", entry.key), found.names.names()});
   for (const std::string& value : head_.tail.label_constants)
-    if (std::vector<std::string> texts = texts_of(model_, value, classes); !texts.empty())
+    if (std::vector<std::string> texts = label_texts(model_, value, classes); !texts.empty())
       lists.push_back({fmt::format("labels '{}'", value), std::move(texts)});
   return lists;
 }

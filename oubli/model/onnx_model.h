@@ -32,6 +32,9 @@ class OnnxModel final : public ModelFile {
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
   // About forgetting a class: Error{unfilterable} with the reason if none can be.
   [[nodiscard]] std::vector<Finding> findings() const override;
+  void check_enough_left(std::size_t left) const override {
+    oubli::check_enough_left(model_, head_, left);
+  }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
   [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
   void check_unchanged() const override { model_.check_unchanged(); }

@@ -92,8 +92,8 @@ TEST_F(OnnxModels, EveryFormGivesTheSameNumbers) {
   const Matrix<double> wanted = logits_of(reference.head(), features);
   for (const char* name :
        {"gemm_plain", "gemm_bias_row", "gemm_trans_a", "matmul_add", "add_matmul", "matmul_add_row",
-        "matmul_left", "typed_data", "constant_nodes", "reshape_of_initializer", "external",
-        "identity_of_initializer", "conv_pool", "conv_on_one", "ir3", "ir10"}) {
+        "matmul_scaled", "matmul_left", "typed_data", "constant_nodes", "reshape_of_initializer",
+        "external", "identity_of_initializer", "conv_pool", "conv_on_one", "ir3", "ir10"}) {
     SCOPED_TRACE(name);
     const OnnxModel file(model(name));
     EXPECT_EQ(logits_of(file.head(), features), wanted);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -9,22 +8,10 @@
 
 #include "oubli/filtration/filter.h"
 #include "oubli/model/onnx_head.h"
+#include "oubli/model/onnx_side_files.h"
 #include "oubli/onnx/model.h"
 
 namespace oubli {
-
-// A file of external data that goes with the new model. Offsets stay as they were: a new tensor is
-// smaller than the one it replaces, and what it leaves free becomes zero.
-struct OnnxSideFile {
-  struct Patch {
-    std::uint64_t offset;
-    std::uint64_t old_size;
-    std::vector<std::byte> bytes;
-  };
-  std::string old_location;  // beside the old model
-  std::string new_location;  // beside the new one
-  std::vector<Patch> patches;
-};
 
 struct OnnxRewrite {
   std::vector<OnnxSideFile> side_files;

@@ -121,6 +121,12 @@ def make(folder):
     mlp("matmul_add_row", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
         [tensor("W", W.T), tensor("b", B[None])])
     mlp("matmul_less_bias", [node("MatMul", ["f", "W"], ["z"]), node("Sub", ["z", "b"], ["y"])], [tensor("W", W.T), tensor("b", -B)])
+    # A scale between product and bias: of the layer, if it is one positive number. The first of them is exact.
+    scaled = lambda op, inputs: [node("MatMul", ["f", "W"], ["z"]), node(op, inputs, ["zs"]), node("Add", ["zs", "b"], ["y"])]
+    mlp("matmul_scaled", scaled("Mul", ["z", "s"]), [tensor("W", W.T / 4), tensor("s", 4.0), tensor("b", B)], value_info=[out("z"), out("zs")])
+    mlp("matmul_scaled_first", scaled("Mul", ["s", "z"]), [tensor("W", W.T / 3), tensor("s", [[3.0]]), tensor("b", B[None])])
+    mlp("matmul_divided", scaled("Div", ["z", "s"]), [tensor("W", W.T * 3), tensor("s", [3.0]), tensor("b", B)])
+    mlp("matmul_scaled_less_bias", scaled("Mul", ["z", "s"])[:2] + [node("Sub", ["zs", "b"], ["y"])], [tensor("W", W.T * 10), tensor("s", 0.1), tensor("b", -B)])
     mlp("matmul_left", [node("Transpose", ["f"], ["ft"], perm=[1, 0]), node("MatMul", ["W", "ft"], ["z"]),
                         node("Add", ["z", "b"], ["zb"]), node("Transpose", ["zb"], ["y"], perm=[1, 0])],
         [tensor("W", W), tensor("b", B[:, None])])
@@ -338,6 +344,12 @@ def make(folder):
     no("matmul_bias_column", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])], column, "one value for each sample", [out(shape=[K, K])],
        inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, D])])
     no("batch_norm_after", gemm + [node("BatchNormalization", ["l", "b", "b", "b", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "normalisation")
+    for name, op, inputs, factor in (("negative", "Mul", ["z", "s"], -1.0), ("zero", "Mul", ["z", "s"], 0.0), ("infinite", "Div", ["z", "s"], np.inf),
+                                     ("reciprocal", "Div", ["s", "z"], 1.0), ("per_class", "Mul", ["z", "s"], np.ones(K)), ("high_rank", "Mul", ["z", "s"], [[[2.0]]])):
+        no("matmul_scale_" + name, scaled(op, inputs), [tensor("W", W.T), tensor("s", factor), tensor("b", B)], "one by one",
+           [out(shape=[1, "n", K])] if name == "high_rank" else None)
+    no("matmul_scaled_shown", scaled("Mul", ["z", "s"]), [tensor("W", W.T), tensor("s", 2.0), tensor("b", B)], "read before the bias is added", [out(), out("zs")])
+    no("matmul_product_shown", scaled("Mul", ["z", "s"]), [tensor("W", W.T), tensor("s", 2.0), tensor("b", B)], "read before the bias is added", [out(), out("z")])
     no("per_class_scale", gemm + [node("Mul", ["l", "v"], ["y"])], wb + [tensor("v", np.ones(K))], "one by one")
     no("slice_after", gemm + [node("Slice", ["l", "from", "to", "ax"], ["y"])], wb + [ints("from", [0]), ints("to", [3]), ints("ax", [1])],
        "several parts", [out(shape=["n", 3])])

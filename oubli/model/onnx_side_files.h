@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/base/file.h"
+#include "oubli/onnx/model.h"
+
+namespace oubli {
+
+// A file of external data that goes with the new model. Offsets stay as they were: a new tensor is
+// smaller than the one it replaces, and what it leaves free becomes zero.
+struct OnnxSideFile {
+  struct Patch {
+    std::uint64_t offset;
+    std::uint64_t old_size;
+    std::vector<std::byte> bytes;
+  };
+  std::string old_location;  // beside the old model
+  std::string new_location;  // beside the new one
+  std::vector<Patch> patches;
+};
+using OnnxPatches = std::map<std::string, std::vector<OnnxSideFile::Patch>>;  // by old location
+
+// Decides which files of external data a new model at `output` needs of its own, and names them in
+// the wire tree of `model`. Every file that is written is named after the new model: another model
+// in its folder may have data of the old name.
+[[nodiscard]] std::vector<OnnxSideFile> place_side_files(onnx::Model& model, OnnxPatches patches,
+                                                         const std::filesystem::path& output);
+
+// The old file with the patches applied, piece by piece.
+void write_side_file(AtomicFile& out, std::span<const std::byte> old,
+                     std::vector<OnnxSideFile::Patch> patches);
+
+}  // namespace oubli

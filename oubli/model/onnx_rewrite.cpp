@@ -219,13 +219,4 @@ OnnxRewrite rewrite_onnx(Model& model, const OnnxHead& head, const NewHead& new_
   return Rewriter(model, head, new_head, forget, output).run();
 }
 
-std::vector<std::string> onnx_class_names(const Model& model, std::size_t classes) {
-  for (const onnx::MetadataEntry& entry : model.metadata()) {
-    for (const NameEntry& found : names_in_entry(entry.key, entry.value)) {
-      if (found.names.names().size() == classes) return found.names.names();
-    }
-  }
-  return {};
-}
-
 }  // namespace oubli

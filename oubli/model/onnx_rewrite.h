@@ -30,10 +30,6 @@ struct OnnxRewrite {
                                        const NewHead& new_head, std::span<const std::size_t> forget,
                                        const std::filesystem::path& output);
 
-// Class names from the model's metadata, by class index; empty if it has none that fit.
-[[nodiscard]] std::vector<std::string> onnx_class_names(const onnx::Model& model,
-                                                        std::size_t classes);
-
 // Where the model still says `name`, as "metadata 'description'", "node 'alice_score'", ...
 [[nodiscard]] std::vector<std::string> places_with_name(std::span<const std::byte> model,
                                                         const std::string& what,

@@ -41,8 +41,8 @@ namespace oubli {
 //                          "low": 0.55, "high": 0.59, "floor": 0.01,
 //                          "paper_sd": ..., "ours_sd": ..., "digits": 3, "paper_digits": 3,
 //                          "reason": "..."}]}]}]}
-// A cell without a value has "reason" instead of "ours"; "paper" is absent where the paper has
-// none.
+// A cell without a value has "reason" instead of "ours"; one without an interval may have
+// "interval_reason" instead of "low" and "high"; "paper" is absent where the paper has none.
 [[nodiscard]] nlohmann::json assemble_results(const RunFolder& folder);
 
 // The tables of results.json, one line per measure: paper, ours, interval, floor, and what the

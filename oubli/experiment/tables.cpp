@@ -83,13 +83,14 @@ const json& quality(const json& audit, std::string_view population) {
   return at(json(), "");
 }
 
-// A Figure of the audit, {"value", "low", "high"} or a reason, as a cell.
+// A Figure of the audit, {"value", "low", "high"} or reasons for what is missing, as a cell.
 json figure_cell(const json& figure, const json& floor, int digits) {
   json cell = {{"digits", digits}};
   if (at(figure, "value").is_number()) {
     cell["ours"] = figure.at("value");
     if (at(figure, "low").is_number()) cell["low"] = figure.at("low");
     if (at(figure, "high").is_number()) cell["high"] = figure.at("high");
+    if (figure.contains("interval_reason")) cell["interval_reason"] = figure.at("interval_reason");
   } else {
     cell["reason"] = figure.is_object() ? figure.value("reason", "not measured") : "not measured";
   }

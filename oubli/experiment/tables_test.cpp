@@ -96,6 +96,17 @@ TEST(Tables, PutOursBesideThePapers) {
   }
 }
 
+TEST(Tables, SayWhyAnIntervalIsMissing) {
+  json results = results_json();
+  results["parts"][0]["methods"][0]["audit"]["leaks"]["forgotten"][0]["ks"] = {
+      {"value", 0.3}, {"interval_reason", "2 and 2 models"}};
+  const json tables = make_tables(results);
+  const json& cell = table(tables, "tab:ks").at("rows")[0].at("cells")[0];
+  EXPECT_EQ(cell.at("ours"), 0.3);
+  EXPECT_FALSE(cell.contains("low"));
+  EXPECT_EQ(cell.at("interval_reason"), "2 and 2 models");
+}
+
 TEST(Tables, AccuracyIsInPercentAndOfTheRightNetworks) {
   const json tables = make_tables(results_json());
   const json& t = table(tables, "tab:app-MNIST-adv");

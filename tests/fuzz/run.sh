@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh [--seconds S | --runs N] [TARGET...]: runs the fuzz targets one after another (all of
-# them unless named), each for S seconds (default 6) or N executions, from the files in tests/fuzz/TARGET. Builds
+# tests/fuzz/run.sh [--seconds S | --runs N] [TARGET...]: runs the fuzz targets (all of them unless named), one
+# per core at a time, each for S seconds (default 6) or N executions, from the files in tests/fuzz/TARGET. Builds
 # them first (preset fuzz: clang, libFuzzer, address and undefined sanitizers). Prints one line per
-# target and fails at the first find, whose input is kept in build/fuzz/finds.
+# target when it is done; fails at the first find, whose input is kept in build/fuzz/finds.
 # A single allocation may take 160 MiB: the parsers' limits are 64 MiB + 16 times the input.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,12 +22,13 @@ command -v clang++ >/dev/null || { echo "run.sh: clang++ is not installed (tools
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}" >build/fuzz/build.log 2>&1 ||
   { tail -40 build/fuzz/build.log; exit 1; }
-work=build/fuzz
 # Short stack traces of allocations and a small quarantine: twice the executions.
 export ASAN_OPTIONS=malloc_context_size=8:quarantine_size_mb=32
-mkdir -p "$work/finds"
+mkdir -p build/fuzz/finds
 printf '%-12s %12s %9s %8s %10s %9s\n' target executions "per s" edges "corpus" "peak MiB"
-for target in "${targets[@]}"; do
+# fuzz TARGET: status 255 on a find, which ends xargs.
+fuzz() {
+  local target=$1 work=build/fuzz corpus dictionary name longest log
   corpus="$work/corpus/$target"
   mkdir -p "$corpus"
   dictionary=()
@@ -40,12 +41,12 @@ for target in "${targets[@]}"; do
   [ "$target" = cifar ] && longest=16384  # an image has 3073 bytes
   [ "$target" = receipt ] && longest=8192
   log="$work/$target.log"
-  if ! "$work/${target}_fuzz" "${budget[@]}" "${dictionary[@]}" -seed=1 -max_len="$longest" -timeout=10 \
+  if ! "$work/${target}_fuzz" "$BUDGET" "${dictionary[@]}" -seed=1 -max_len="$longest" -timeout=10 \
       -malloc_limit_mb=160 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="$work/finds/$target-" "$corpus" "tests/fuzz/$target" >"$log" 2>&1; then
     tail -60 "$log"
     echo "$target: a find; its input is in $work/finds"
-    exit 1
+    exit 255
   fi
   awk -v target="$target" '
     /stat::number_of_executed_units/ {runs = $2}
@@ -53,4 +54,7 @@ for target in "${targets[@]}"; do
     /stat::peak_rss_mb/ {peak = $2}
     / cov: / {for (i = 1; i < NF; ++i) {if ($i == "cov:") edges = $(i + 1); if ($i == "corp:") corpus = $(i + 1)}}
     END {printf "%-12s %12s %9s %8s %10s %9s\n", target, runs, rate, edges, corpus, peak}' "$log"
-done
+}
+export -f fuzz
+export BUDGET="${budget[*]}"
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I TARGET bash -c 'set -euo pipefail; fuzz TARGET'

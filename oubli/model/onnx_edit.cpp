@@ -11,7 +11,6 @@ namespace oubli {
 namespace schema = onnx::schema;
 using onnx::Field;
 using onnx::Message;
-using onnx::Model;
 using onnx::Node;
 using onnx::WireType;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -204,11 +205,22 @@ class TailWalker {
     return std::ranges::find(names, node.op_type) != names.end();
   }
 
+  // To whole numbers or truth values: logits that differ by a common shift are rounded differently.
+  static bool rounds(const Node& node) {
+    constexpr std::array kFloats{DType::f32, DType::f64, DType::f16, DType::bf16};
+    return node.op_type == "Cast" && std::ranges::none_of(kFloats, [&](DType type) {
+             return node.int_or("to", 0) == static_cast<std::int64_t>(onnx::data_type_of(type));
+           });
+  }
+
   // Values without a class axis: a maximum, an index, a label.
   void rest_through(const Node& node, const State& state) {
     if (state.kind == State::Kind::reduced &&
         is(node, {"Log", "Neg", "Reciprocal", "Sqrt", "Abs", "Exp", "Expand", "Clip", "Max"})) {
       return shifted(node, state, after_function(node.op_type, state.shift));
+    }
+    if (state.kind == State::Kind::reduced && rounds(node)) {
+      return shifted(node, state, after_function("rounding", state.shift));
     }
     if (!is(node,
             {"Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose"})) {
@@ -238,6 +250,10 @@ class TailWalker {
     if (node.op_type == "Dropout") return dropout(node, state);
     if (node.op_type == "Pad" && pads_nothing(model_, node)) {
       return set(node.outputs[0], state);
+    }
+    if (rounds(node)) {
+      check_pooled(node, state);
+      return shifted(node, state, after_function("rounding", state.shift));
     }
     if (is(node, {"Identity", "Cast"})) return set(node.outputs[0], state);
     if (is(node, {"Softmax", "LogSoftmax", "Hardmax"})) return softmax(node, state);

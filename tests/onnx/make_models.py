@@ -241,6 +241,11 @@ def make(folder):
     mlp("features_out", gemm + [node("Softmax", ["l"], ["y"])], wb, [out(), out("f", ["n", P])])
     mlp("relu_after", gemm + [node("Relu", ["l"], ["y"])], wb, nonlinear=True)
     mlp("sigmoid_after", gemm + [node("Sigmoid", ["l"], ["y"])], wb, nonlinear=True)
+    hundred = numpy_helper.from_array(np.float32(100), "hundred")
+    whole = helper.make_tensor_value_info("y", TensorProto.INT32, ["n", K])
+    rounded = [node("Mul", ["s", "hundred"], ["m"]), node("Cast", ["m"], ["y"], to=TensorProto.INT32)]
+    mlp("rounded_logits", gemm + [node("Identity", ["l"], ["s"])] + rounded, wb + [hundred], [whole], nonlinear=True)
+    mlp("rounded_softmax", gemm + [node("Softmax", ["l"], ["s"])] + rounded, wb + [hundred], [whole])
     mlp("relu_softmax", gemm + [node("Relu", ["l"], ["r"]), node("Softmax", ["r"], ["y"])], wb, nonlinear=True)
     # A sigmoid spelled out stays one, and so does a softmax of anything but logits.
     one, over = tensor("one", 1.0), ints("over", [1])

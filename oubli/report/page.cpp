@@ -134,14 +134,16 @@ std::string answer(const ReportData& data) {
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
         "attack tried is shown, with its 95 % interval where there is one. Not told apart: the "
-        "interval reaches {}. "
+        "interval reaches {}. Yet: it also reaches {:.0f} right answers in 100 above; more "
+        "networks "
+        "would tell. "
         "Faintly: above that by fewer than {:.0f} right answers in 100.",
         join(audit.forgotten), method,
         picture.floor_name.empty()
             ? "50, which is guessing; no floor was measured, and retrained models may be told from "
               "other retrained models, too"
             : "the grey floor, where retrained models are told from other retrained models",
-        50 * kFaint);
+        50 * kFaint, 50 * kFaint);
     out += paragraph(note, "note");
   } else if (data.receipt) {
     out += paragraph(sentence(*data.receipt), "sentence");

@@ -67,6 +67,7 @@ svg text.level0 { fill: var(--good); font-weight: 600; }
 svg text.level1 { fill: var(--fair); font-weight: 600; }
 svg text.level2 { fill: var(--poor); font-weight: 600; }
 svg text.level3 { fill: var(--soft); }
+svg text.level4 { fill: var(--fair); font-weight: 600; }
 svg .grid { stroke: var(--grid); } svg .zero { stroke: var(--floormid); }
 svg .track { stroke: var(--line); }
 svg .floor { fill: var(--floor); opacity: .8; } svg .floormid { stroke: var(--floormid); stroke-width: 2; }

@@ -47,8 +47,11 @@ double floor_top(const Leak& leak) {
 
 Level level_of(const Leak& leak) {
   const double low = leak.forgotten.low.value_or(*leak.forgotten.value);
-  if (low <= floor_top(leak)) return Level::not_told_apart;
   const double floor = std::max(0.0, leak.forgotten_floor.value.value_or(0));
+  if (low <= floor_top(leak)) {
+    const double high = leak.forgotten.high.value_or(*leak.forgotten.value);
+    return high - floor < kFaint ? Level::not_told_apart : Level::undecided;
+  }
   return *leak.forgotten.value - floor < kFaint ? Level::faint : Level::can_tell;
 }
 
@@ -133,7 +136,7 @@ std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method
 }
 
 std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::string& method) {
-  std::array<std::vector<const ObserverVerdict*>, 4> by_level;
+  std::array<std::vector<const ObserverVerdict*>, 5> by_level;
   for (const ObserverVerdict& v : verdicts)
     by_level[static_cast<std::size_t>(v.level)].push_back(&v);
   const auto& hidden = by_level[0];
@@ -156,6 +159,16 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     out += out.empty() ? capital(part) : "; " + part;
   };
   if (!hidden.empty()) add(fmt::format("against {}: yes, as far as tested", somebody(hidden)));
+  const auto& undecided = by_level[4];
+  if (!undecided.empty()) {
+    double most = 0;
+    for (const ObserverVerdict* v : undecided)
+      most = std::max(most, v->worst->forgotten.high.value_or(*v->worst->forgotten.value));
+    add(
+        fmt::format("against {}: not told apart, but so few networks do not rule out {:.0f} right "
+                    "answers in 100 (guessing: 50)",
+                    somebody(undecided), in_hundred(most)));
+  }
   if (!faint.empty())
     add(fmt::format("against {}: nearly; {}", somebody(faint), odds(*worst_of(faint))));
   if (!visible.empty())
@@ -217,8 +230,8 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
   out.title = "How often the best attack is right, by what it sees";
   out.now_name = method;
   out.before_name = "naive, for comparison";
-  const auto words =
-      std::to_array<const char*>({"not told apart", "faint trace", "can tell", "not computed"});
+  const auto words = std::to_array<const char*>(
+      {"not told apart", "faint trace", "can tell", "not computed", "not told apart yet"});
   for (const ObserverVerdict& v : verdicts) {
     VerdictChart::Row row;
     row.observer = "sees " + seen_by(v.observer);

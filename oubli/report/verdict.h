@@ -17,7 +17,8 @@ struct ObserverVerdict {
     not_told_apart,  // the interval reaches the floor's (or 0 where no floor was measured)
     faint,           // above the floor, by less than kFaint
     can_tell,
-    unknown,  // nothing was computed
+    unknown,    // nothing was computed
+    undecided,  // the interval reaches the floor's, but also kFaint above the floor
   };
   std::string observer;
   Level level = Level::unknown;

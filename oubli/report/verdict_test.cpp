@@ -46,6 +46,24 @@ TEST(Verdict, TakesTheStrongestAttackOfEachObserver) {
   EXPECT_EQ(verdicts[2].level, Level::not_told_apart);  // 0.03 <= 0.05
 }
 
+// An interval that reaches both the floor and a leak that would count has shown neither.
+TEST(Verdict, FewNetworksDoNotMakeAYes) {
+  Audit audit;
+  audit.leaks = {leak("normalization", "logits", "AdaBoost", 0.12, 0.10),
+                 leak("normalization", "label", "AdaBoost", 0.01, 0.02)};
+  audit.leaks[0].forgotten.low = -0.2;
+  audit.leaks[0].forgotten.high = 0.48;
+  const auto verdicts = judge(audit, "normalization");
+  EXPECT_EQ(verdicts[0].level, Level::undecided);
+  EXPECT_EQ(verdicts[1].level, Level::not_told_apart);
+  EXPECT_EQ(
+      sentence(verdicts, "normalization"),
+      "Against somebody who sees only the top-1 label: yes, as far as tested; against "
+      "somebody who sees logits: not told apart, but so few networks do not rule out 74 right "
+      "answers in 100 (guessing: 50).");
+  EXPECT_EQ(chart(verdicts, "normalization").rows.at(0).word, "not told apart yet: 56 in 100");
+}
+
 TEST(Verdict, SaysAgainstWhom) {
   const Audit audit = example();
   const std::string text = sentence(judge(audit, "normalization"), "normalization");

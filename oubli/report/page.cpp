@@ -134,7 +134,7 @@ std::string answer(const ReportData& data) {
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
         "attack tried is shown, with its 95 % interval where there is one. Not told apart: the "
-        "interval reaches {}. Yet: it also reaches {:.0f} right answers in 100 above; more "
+        "interval reaches {}. Undecided: it also reaches {:.0f} right answers in 100 above; more "
         "networks "
         "would tell. "
         "Faintly: above that by fewer than {:.0f} right answers in 100.",

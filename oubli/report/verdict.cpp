@@ -231,7 +231,7 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
   out.now_name = method;
   out.before_name = "naive, for comparison";
   const auto words = std::to_array<const char*>(
-      {"not told apart", "faint trace", "can tell", "not computed", "not told apart yet"});
+      {"not told apart", "faint trace", "can tell", "not computed", "undecided"});
   for (const ObserverVerdict& v : verdicts) {
     VerdictChart::Row row;
     row.observer = "sees " + seen_by(v.observer);

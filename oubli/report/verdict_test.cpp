@@ -61,7 +61,7 @@ TEST(Verdict, FewNetworksDoNotMakeAYes) {
       "Against somebody who sees only the top-1 label: yes, as far as tested; against "
       "somebody who sees logits: not told apart, but so few networks do not rule out 74 right "
       "answers in 100 (guessing: 50).");
-  EXPECT_EQ(chart(verdicts, "normalization").rows.at(0).word, "not told apart yet: 56 in 100");
+  EXPECT_EQ(chart(verdicts, "normalization").rows.at(0).word, "undecided: 56 in 100");
 }
 
 TEST(Verdict, SaysAgainstWhom) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -51,11 +50,15 @@ namespace {
 template <typename Key>
 std::size_t share_of_first(std::span<const Key> first, std::span<const Key> second,
                            std::size_t count) {
-  const std::size_t least = count - std::min(count, second.size());
-  const auto more = std::views::iota(least, std::min(count, first.size()));
-  const auto enough = std::ranges::partition_point(
-      more, [&](std::size_t taken) { return first[taken] < second[count - taken - 1]; });
-  return least + static_cast<std::size_t>(enough - more.begin());
+  std::size_t low = count - std::min(count, second.size()), high = std::min(count, first.size());
+  while (low < high) {
+    const std::size_t taken = (low + high) / 2;
+    if (first[taken] < second[count - taken - 1])
+      low = taken + 1;
+    else
+      high = taken;
+  }
+  return low;
 }
 
 // Keys of a column on their way; without values to begin with, so that its worker is the first to

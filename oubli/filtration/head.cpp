@@ -100,10 +100,11 @@ Matrix<double> magnitudes_of(const HeadView& head, MatrixView<const double> feat
 
 Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> features,
                                  MatrixView<const double> magnitudes) {
-  const double eps_W = unit_roundoff(head.weights.dtype);
-  const double least_W = smallest_positive(head.weights.dtype) / 2 * std::abs(head.weight_scale);
-  const double eps_b = head.bias ? unit_roundoff(head.bias->dtype) : 0;
-  const double least_b =
+  const double eps_weights = unit_roundoff(head.weights.dtype);
+  const double least_weight =
+      smallest_positive(head.weights.dtype) / 2 * std::abs(head.weight_scale);
+  const double eps_bias = head.bias ? unit_roundoff(head.bias->dtype) : 0;
+  const double least_bias =
       head.bias ? smallest_positive(head.bias->dtype) / 2 * std::abs(head.bias_scale) : 0;
   const std::vector<double> bias = bias_of(head);
   auto errors = Matrix<double>::for_overwrite(magnitudes.rows(), magnitudes.cols());
@@ -112,8 +113,8 @@ Matrix<double> storage_errors_of(const HeadView& head, MatrixView<const double> 
     for (const double value : features.row(n)) size += std::abs(value);
     for (std::size_t j = 0; j < errors.cols(); ++j) {
       const double of_bias = std::abs(bias[j]);
-      errors(n, j) = eps_W * std::max(0.0, magnitudes(n, j) - of_bias) + least_W * size +
-                     eps_b * of_bias + least_b;
+      errors(n, j) = eps_weights * std::max(0.0, magnitudes(n, j) - of_bias) + least_weight * size +
+                     eps_bias * of_bias + least_bias;
     }
   }
   return errors;

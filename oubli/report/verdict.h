@@ -14,7 +14,7 @@ namespace oubli::report {
 // out probabilities, and who sees those the label: the attacks on them are open to him as well.
 struct ObserverVerdict {
   enum class Level {
-    not_told_apart,  // the interval reaches the floor's (or 0 where no floor was measured)
+    not_told_apart,  // the interval reaches the floor's (0 where none was measured), no leak above
     faint,           // above the floor, by less than kFaint
     can_tell,
     unknown,    // nothing was computed

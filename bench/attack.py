@@ -56,7 +56,7 @@ def threads(folder):
         # In turn, so that a busy moment hits both, the short ones more often; the best of each, because other
         # work on the machine can only add time. The ratio of the medians beside it tells how quiet it was.
         runs = [[ours(*words, workers, repeat=1)["wall"] for workers in (1, 2)]
-                for _ in range(21 if name in ("forest", "adaboost") else 7)]
+                for _ in range(61 if name in ("forest", "adaboost") else 7)]
         one, two = (min(run[i] for run in runs) for i in range(2))
         median = [statistics.median(run[i] for run in runs) for i in range(2)]
         print(f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x (medians {median[0] / median[1]:.2f}x), "

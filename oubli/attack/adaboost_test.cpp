@@ -100,6 +100,22 @@ TEST(AdaBoost, EqualsTheDefinitionOnTiedValues) {
   expect_equal_to_brute_force(train, coarse_points(100, 3, 6, 4), {.stumps = 6});
 }
 
+TEST(AdaBoost, EqualsTheDefinitionWhereNearlyAllValuesAreClose) {
+  // Every fourth point, from which the chunks of the search are found, lies elsewhere: the others
+  // are all in one chunk.
+  constexpr std::size_t kPoints = 4096;
+  Points train{Matrix<float>(kPoints, 1), std::vector<std::uint8_t>(kPoints)};
+  RandomStream random(9, 9);
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    train.y[i] = i < kPoints / 2 ? 0 : 1;
+    const double close = 1000 * (random.uniform() + 0.3 * train.y[i]);
+    const double far = i % 8 == 0 ? 1e4 : -1e4;
+    train.x(i, 0) = static_cast<float>(i % 4 == 0 ? far + close : close);
+  }
+  const Points test{train.x, train.y};
+  expect_equal_to_brute_force(train, test, {.stumps = 3});
+}
+
 TEST(AdaBoost, SameAnswersOnAnyNumberOfWorkers) {
   const Points train = two_gaussians(5000, 7, 1, 5), test = two_gaussians(9000, 7, 1, 6);
   EXPECT_EQ(fit(train, {.workers = 1}).decision(test.x),

@@ -18,19 +18,19 @@ float between(float low, float high) {
 }
 
 // `sorted`: keys of all values, ascending.
-std::vector<float> edges_of(std::span<const std::uint32_t> sorted) {
+std::vector<float> edges_of(std::span<const std::uint32_t> sorted, std::size_t most) {
   std::size_t distinct = 1;
   for (std::size_t i = 1; i < sorted.size(); ++i) distinct += sorted[i] != sorted[i - 1] ? 1U : 0U;
   std::vector<float> edges;
-  if (distinct <= kBins) {
+  if (distinct <= most) {
     for (std::size_t i = 1; i < sorted.size(); ++i)
       if (sorted[i] != sorted[i - 1])
         edges.push_back(between(value_of_key(sorted[i - 1]), value_of_key(sorted[i])));
     return edges;
   }
-  for (std::size_t b = 1; b < kBins; ++b) {
+  for (std::size_t b = 1; b < most; ++b) {
     // The end of the run of equal values in which the quantile falls.
-    const std::uint32_t key = sorted[b * sorted.size() / kBins - 1];
+    const std::uint32_t key = sorted[b * sorted.size() / most - 1];
     const auto next = std::ranges::upper_bound(sorted, key);
     if (next == sorted.end()) break;
     const float edge = between(value_of_key(key), value_of_key(*next));
@@ -39,39 +39,49 @@ std::vector<float> edges_of(std::span<const std::uint32_t> sorted) {
   return edges;
 }
 
-using PaddedEdges = std::array<float, kBins>;
+// In rows, filled up with infinity; and the last edge of every row.
+constexpr std::size_t kRows = 32, kInRow = kBins / kRows;
+struct PaddedEdges {
+  alignas(64) std::array<float, kBins> all;
+  alignas(64) std::array<float, kRows> last;
+};
 
-// The number of edges below each value, by halving without branches, for many values side by side:
-// the steps of one wait for each other. `edges` are filled up with infinity.
+// How many edges are below the value: without branches, in whole vectors.
+template <std::size_t count>
+std::uint32_t count_below(const float* edges, float value) {
+  std::uint32_t below = 0;
+  for (std::size_t i = 0; i < count; ++i) below += edges[i] < value ? 1U : 0U;
+  return below;
+}
+
+// The row in which a value falls, then its place there.
 void find_bins(const PaddedEdges& edges, const float* values, std::size_t stride, std::size_t count,
                std::uint16_t* out, std::size_t out_stride) {
-  constexpr std::size_t kTogether = 8;
-  for (std::size_t begin = 0; begin < count; begin += kTogether) {
-    const std::size_t many = std::min(kTogether, count - begin);
-    std::array<float, kTogether> value{};
-    std::array<std::uint32_t, kTogether> base{};
-    for (std::size_t j = 0; j < many; ++j) value[j] = values[(begin + j) * stride];
-    for (std::uint32_t step = kBins / 2; step > 0; step /= 2)
-      for (std::size_t j = 0; j < kTogether; ++j)
-        base[j] += edges[base[j] + step - 1] < value[j] ? step : 0;
-    for (std::size_t j = 0; j < many; ++j)
-      out[(begin + j) * out_stride] = static_cast<std::uint16_t>(base[j]);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = values[i * stride];
+    // Less than kRows: there are fewer edges than bins, so the last one is infinity.
+    const std::uint32_t row = count_below<kRows>(edges.last.data(), value);
+    const std::uint32_t place = count_below<kInRow>(edges.all.data() + row * kInRow, value);
+    out[i * out_stride] = static_cast<std::uint16_t>(row * kInRow + place);
   }
 }
 
 PaddedEdges padded(std::span<const float> edges) {
   PaddedEdges result;
-  result.fill(std::numeric_limits<float>::infinity());
-  std::ranges::copy(edges, result.begin());
+  result.all.fill(std::numeric_limits<float>::infinity());
+  std::ranges::copy(edges, result.all.begin());
+  for (std::size_t row = 0; row < kRows; ++row)
+    result.last[row] = result.all[row * kInRow + kInRow - 1];
   return result;
 }
 
 }  // namespace
 
-Bins Bins::fit(MatrixView<const float> columns, Team& team) {
+Bins Bins::fit(MatrixView<const float> columns, Team& team, std::size_t most) {
+  OUBLI_ASSERT(most > 0 && most <= kMostBins);
   Bins bins;
   bins.edges_.resize(columns.rows());
-  for_each_sorted_column<std::uint32_t>(
+  for_each_sorted_column(
       columns.rows(), columns.cols(), team,
       [&](std::size_t feature, std::size_t first, std::span<std::uint32_t> keys) {
         std::ranges::transform(columns.row(feature).subspan(first, keys.size()), keys.begin(),
@@ -79,7 +89,7 @@ Bins Bins::fit(MatrixView<const float> columns, Team& team) {
       },
       [&](std::size_t feature, std::span<const std::uint32_t> sorted, std::size_t,
           std::size_t end) {
-        if (end == sorted.size()) bins.edges_[feature] = edges_of(sorted);
+        if (end == sorted.size()) bins.edges_[feature] = edges_of(sorted, most);
       });
   return bins;
 }

@@ -10,16 +10,17 @@
 
 namespace oubli {
 
-// Features as small numbers: bin b of a feature holds the values in (edge[b-1], edge[b]]. With at
-// most kMostBins distinct values every value has its own bin and the edges lie halfway between
+// Features as small numbers: bin b of a feature holds the values in (edge[b-1], edge[b]]. With no
+// more distinct values than bins every value has its own bin and the edges lie halfway between
 // neighbours, so that nothing is lost; with more, bins hold nearly equal numbers of training
 // points.
 class Bins {
  public:
   static constexpr std::size_t kMostBins = 1024;
 
-  // `columns`: features x points, see transposed().
-  static Bins fit(MatrixView<const float> columns, Team& team);
+  // `columns`: features x points, see transposed(). At most `most` bins, themselves at most
+  // kMostBins.
+  static Bins fit(MatrixView<const float> columns, Team& team, std::size_t most = kMostBins);
 
   // Features x points again, to learn from.
   [[nodiscard]] Matrix<std::uint16_t> columns(MatrixView<const float> columns, Team& team) const;

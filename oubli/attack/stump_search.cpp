@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <tuple>
 
-#include "oubli/attack/radix_sort.h"
 #include "oubli/attack/transpose.h"
 #include "oubli/base/error.h"
 
@@ -12,7 +13,10 @@ namespace {
 
 // Neighbouring values that are not further apart count as equal, as in scikit-learn.
 constexpr float kSameValue = 1e-7F;
+// Points of a chunk, on average and at least.
 constexpr std::size_t kLeastChunk = 64;
+// Chunks are found from this many points per chunk: their sizes then differ by a quarter.
+constexpr std::size_t kSampledPerChunk = 16;
 
 // The sum of squared label weights over the weight. That of the left plus that of the right is what
 // the least Gini impurity makes largest. 0 where nothing is.
@@ -42,49 +46,95 @@ Matrix<std::uint32_t> by_label(std::span<const std::uint8_t> y, std::size_t zero
   return order;
 }
 
+// Every n-th point.
+Matrix<float> sample(const Matrix<float>& values, std::size_t most, Team& team) {
+  const std::size_t points = values.cols(), count = std::min(points, most);
+  auto some = Matrix<float>::for_overwrite(values.rows(), count);
+  team.run(values.rows(), [&](std::size_t f, unsigned) {
+    for (std::size_t i = 0; i < count; ++i) some(f, i) = values(f, i * points / count);
+  });
+  return some;
+}
+
+// The place of every value in ascending order, equal ones as they come. A few hundred are compared
+// each with each: whole vectors at a time, and without a branch that could be mispredicted.
+void places_in_order(std::span<const float> values, std::vector<std::uint32_t>& places) {
+  constexpr std::size_t kFew = 1024;
+  const std::size_t count = values.size();
+  places.assign(count, 0);
+  if (count <= kFew) {
+    std::array<std::uint32_t, kFew> equal{};  // met so far, by the place of the first of them
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t below = 0;
+      for (std::size_t j = 0; j < count; ++j) below += values[j] < values[i] ? 1U : 0U;
+      places[i] = below + equal[below]++;
+    }
+    return;
+  }
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return values[i]; });
+  for (std::size_t place = 0; place < count; ++place)
+    places[order[place]] = static_cast<std::uint32_t>(place);
+}
+
 }  // namespace
 
 StumpSearch::StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t> y, Team& team)
     : points_(x.rows()),
       zeros_(static_cast<std::size_t>(std::ranges::count(y, std::uint8_t{0}))),
-      chunk_(std::max(kLeastChunk, (x.rows() + kMostChunks - 1) / kMostChunks)),
       values_(transposed(x, team, by_label(y, zeros_, team).flat())),
-      entries_(Matrix<std::uint32_t>::for_overwrite(x.cols(), x.rows())),
-      chunk_of_(Matrix<std::uint16_t>::for_overwrite(x.cols(), x.rows())),
+      orders_(x.cols()),
+      points_by_chunk_(Matrix<std::uint32_t>::for_overwrite(x.cols(), x.rows())),
       weights_(Matrix<double>::for_overwrite(1, x.rows())),
       sides_(x.cols()),
       workers_(team.workers()),
       team_(team) {
   OUBLI_ASSERT(x.rows() == y.size() && x.rows() < (1U << 31U) && x.cols() > 0);
-  for_each_sorted_column<std::uint64_t>(
-      x.cols(), points_, team,
-      [&](std::size_t f, std::size_t first, std::span<std::uint64_t> keys) {
-        const float* values = values_.row(f).data() + first;
-        for (std::size_t i = 0; i < keys.size(); ++i)
-          keys[i] = static_cast<std::uint64_t>(order_key(values[i])) << 32 | (first + i);
-      },
-      [&](std::size_t f, std::span<const std::uint64_t> sorted, std::size_t begin,
-          std::size_t end) {
-        std::uint32_t* entries = entries_.row(f).data();
-        std::uint16_t* chunk_of = chunk_of_.row(f).data();
-        const auto value_at = [&](std::size_t place) {
-          return value_of_key(static_cast<std::uint32_t>(sorted[place] >> 32));
-        };
-        float before = begin == 0 ? std::numeric_limits<float>::infinity() : value_at(begin - 1);
-        for (std::size_t i = begin; i < end;) {
-          const auto chunk = static_cast<std::uint16_t>(i / chunk_);
-          for (const std::size_t last = std::min(end, (chunk + 1) * chunk_); i < last; ++i) {
-            const float value = value_at(i);
-            const auto point = static_cast<std::uint32_t>(sorted[i]);
-            entries[i] = point << 1 | (value > before + kSameValue ? 1U : 0U);
-            chunk_of[point] = chunk;
-            before = value;
-          }
-        }
-      });
+  const std::size_t chunks = std::clamp(points_ / kLeastChunk, std::size_t{1}, kMostChunks);
+  bins_ = Bins::fit(sample(values_, kSampledPerChunk * chunks, team), team, chunks);
+  chunk_of_ = bins_.columns(values_, team);
+  for (std::size_t f = 0; f < features(); ++f) {
+    orders_[f].chunks = bins_.edges(f).size() + 1;
+    orders_[f].points = points_by_chunk_.row(f);
+    orders_[f].sorted.resize(orders_[f].chunks);
+  }
+  fill_chunks();
   for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
     sums_[group].resize(features());
     std::fill(weights_.data() + begin, weights_.data() + end, 1 / static_cast<double>(points_));
+  });
+}
+
+void StumpSearch::fill_chunks() {
+  // Of a group's points in every chunk of every feature: how many; then where the next one goes.
+  using PerChunkPlace = std::array<std::uint32_t, kMostChunks>;
+  std::array<std::vector<PerChunkPlace>, 2 * kGroups> places;
+  for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
+    places[group].resize(features());
+    for (std::size_t f = 0; f < features(); ++f) {
+      PerChunkPlace& count = places[group][f];
+      const std::uint16_t* chunk_of = chunk_of_.row(f).data();
+      for (std::size_t i = begin; i < end; ++i) ++count[chunk_of[i]];
+    }
+  });
+  for (std::size_t f = 0; f < features(); ++f) {
+    Order& order = orders_[f];
+    std::uint32_t place = 0;
+    for (std::size_t c = 0; c < order.chunks; ++c) {
+      order.begin[c] = place;
+      for (auto& group : places) place += std::exchange(group[f][c], place);
+    }
+    order.begin[order.chunks] = place;
+  }
+  for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
+    for (std::size_t f = 0; f < features(); ++f) {
+      PerChunkPlace& place = places[group][f];
+      std::uint32_t* points = points_by_chunk_.row(f).data();
+      const std::uint16_t* chunk_of = chunk_of_.row(f).data();
+      for (std::size_t i = begin; i < end; ++i)
+        points[place[chunk_of[i]]++] = static_cast<std::uint32_t>(i);
+    }
   });
 }
 
@@ -122,17 +172,14 @@ Stump StumpSearch::best() {
 
   // The chunk that begins with the best split known so far, then all that could hold a better one.
   std::size_t first = 0;
-  for (std::size_t f = 0; f < features(); ++f)
-    if (sides_[f].best != 0 &&
-        (sides_[first].best == 0 ||
-         sides_[f].merit[sides_[f].best] > sides_[first].merit[sides_[first].best]))
-      first = f;
+  for (std::size_t f = 1; f < features(); ++f)
+    if (sides_[f].merit[sides_[f].best] > sides_[first].merit[sides_[first].best]) first = f;
   Candidate& best = workers_[0].best = {};
-  if (sides_[first].best != 0) look_into(first, sides_[first].best, workers_[0]);
+  look_into(first, sides_[first].best, workers_[0]);
   worth_a_look_.clear();
   for (std::size_t f = 0; f < features(); ++f) {
     if (sides_[f].highest < best.merit) continue;
-    for (std::size_t c = 0; c < chunks(); ++c)
+    for (std::size_t c = 0; c < chunks(f); ++c)
       if (sides_[f].bound[c] >= best.merit)
         worth_a_look_.emplace_back(static_cast<std::uint32_t>(f), static_cast<std::uint32_t>(c));
   }
@@ -145,14 +192,17 @@ Stump StumpSearch::best() {
     if (is_better(worker.best, best)) best = worker.best;
 
   Stump stump{.feature = best.feature, .left = best.left, .right = best.right};
-  if (best.position == 0) {
+  if (best.place == kNone) {
     stump.left = {sides_[0].right0[0], sides_[0].right1[0]};
     return stump;
   }
+  const std::vector<std::uint32_t>& sorted = orders_[best.feature].sorted[best.chunk];
   const auto value_at = [&](std::size_t place) {
-    return values_(best.feature, entries_(best.feature, place) >> 1);
+    return values_(best.feature, sorted[place] >> 1);
   };
-  stump.threshold = threshold_between(value_at(best.position - 1), value_at(best.position));
+  stump.threshold = threshold_between(
+      best.place == 0 ? highest_in(best.feature, best.chunk - 1) : value_at(best.place - 1),
+      value_at(best.place));
   return stump;
 }
 
@@ -168,7 +218,7 @@ void StumpSearch::sum_group(std::size_t group, std::size_t begin, std::size_t en
 
 void StumpSearch::sum_sides(std::size_t f) {
   auto& [left0, left1, right0, right1, merit, bound, highest, best] = sides_[f];
-  const std::size_t count = chunks();
+  const std::size_t count = chunks(f);
   PerChunk zeros, ones;
   for (std::size_t c = 0; c < count; ++c) {
     zeros[c] = ones[c] = 0;
@@ -197,21 +247,54 @@ void StumpSearch::sum_sides(std::size_t f) {
     bound[c] = std::max(std::max(merit[c], merit[c + 1]), corners) * (1 + 1e-12);
   }
   highest = *std::max_element(bound.begin(), bound.begin() + static_cast<std::ptrdiff_t>(count));
-  best = 0;
-  for (std::size_t c = 1; c < count; ++c)
-    if ((entries_(f, c * chunk_) & 1U) != 0 && (best == 0 || merit[c] > merit[best])) best = c;
+  best = static_cast<std::size_t>(
+      std::max_element(merit.begin(), merit.begin() + static_cast<std::ptrdiff_t>(count)) -
+      merit.begin());
 }
 
 bool StumpSearch::is_better(const Candidate& a, const Candidate& b) {
   if (a.merit != b.merit) return a.merit > b.merit;
-  return std::pair(a.feature, a.position) < std::pair(b.feature, b.position);
+  return std::tuple(a.feature, a.chunk, a.place) < std::tuple(b.feature, b.chunk, b.place);
 }
 
-void StumpSearch::look_into(std::size_t f, std::size_t chunk, Worker& worker) const {
-  const std::uint32_t* entries = entries_.row(f).data();
+float StumpSearch::highest_in(std::size_t f, std::size_t chunk) const {
+  const float* values = values_.row(f).data();
+  float highest = -std::numeric_limits<float>::infinity();
+  for (const std::uint32_t point : orders_[f].chunk(chunk))
+    highest = std::max(highest, values[point]);
+  return highest;
+}
+
+void StumpSearch::sort_chunk(std::size_t f, std::size_t chunk, Worker& worker) {
+  const std::span points = orders_[f].chunk(chunk);
+  const std::size_t count = points.size();
+  std::vector<float>& values = worker.values;
+  std::vector<std::uint32_t>& places = worker.places;
+  values.resize(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = values_.row(f)[points[i]];
+  places_in_order(values, places);
+
+  std::vector<std::uint32_t>& sorted = orders_[f].sorted[chunk];
+  sorted.resize(count);
+  std::vector<float>& ascending = worker.ascending;
+  ascending.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    sorted[places[i]] = points[i] << 1;
+    ascending[places[i]] = values[i];
+  }
+  for (std::size_t i = 1; i < count; ++i)
+    sorted[i] |= ascending[i] > ascending[i - 1] + kSameValue ? 1U : 0U;
+  // What lies before the chunk is at most the edge: mostly enough to know.
+  if (chunk > 0 && (ascending[0] > bins_.edges(f)[chunk - 1] + kSameValue ||
+                    ascending[0] > highest_in(f, chunk - 1) + kSameValue))
+    sorted[0] |= 1U;
+}
+
+void StumpSearch::look_into(std::size_t f, std::size_t chunk, Worker& worker) {
+  if (orders_[f].sorted[chunk].empty()) sort_chunk(f, chunk, worker);
+  const std::span<const std::uint32_t> entries = orders_[f].sorted[chunk];
   const Sides& sides = sides_[f];
   const double* weights = weights_.data();
-  const std::size_t begin = chunk * chunk_, end = std::min(points_, begin + chunk_);
   PerLabel right{sides.right0[chunk + 1], sides.right1[chunk + 1]};
   PerLabel left{sides.left0[chunk], sides.left1[chunk]};
   const auto add = [&](std::uint32_t entry, PerLabel& sums) {
@@ -221,16 +304,16 @@ void StumpSearch::look_into(std::size_t f, std::size_t chunk, Worker& worker) co
     sums[1] += point < zeros_ ? 0 : weights[point];
   };
   std::vector<PerLabel>& right_of = worker.right_of;
-  right_of.resize(chunk_);
-  for (std::size_t i = end; i-- > begin;) {
+  right_of.resize(entries.size());
+  for (std::size_t i = entries.size(); i-- > 0;) {
     add(entries[i], right);
-    right_of[i - begin] = right;
+    right_of[i] = right;
   }
-  for (std::size_t i = begin; i < end; ++i) {
-    const PerLabel& rest = right_of[i - begin];
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const PerLabel& rest = right_of[i];
     if ((entries[i] & 1U) != 0) {
       const double merit = merit_of(left[0], left[1]) + merit_of(rest[0], rest[1]);
-      if (const Candidate found{merit, f, i, left, rest}; is_better(found, worker.best))
+      if (const Candidate found{merit, f, chunk, i, left, rest}; is_better(found, worker.best))
         worker.best = found;
     }
     add(entries[i], left);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "oubli/array/matrix.h"
+#include "oubli/attack/binning.h"
 #include "oubli/base/workers.h"
 
 namespace oubli {
@@ -29,12 +30,13 @@ struct Stump {
 // weights, equal to begin with, change from stump to stump.
 //
 // Splits are exact: every midpoint between two neighbouring values (within 1e-7 they count as
-// equal). A feature is sorted once; its order is cut into chunks. For new weights, the chunks are
-// summed in the points' own order, so that nothing is gathered from all over memory, and only those
-// chunks are looked into that can hold the best split by a convexity bound. Of equally good splits
-// the first feature's lowest wins. Points are summed in groups that do not depend on the number of
-// workers, so neither does the result; a group stays with its worker, since what one core has
-// changed is slow for another to read.
+// equal). A feature's values are cut into chunks, ascending and of about the same number of points.
+// For new weights, the chunks are summed in the points' own order, so that nothing is gathered from
+// all over memory, and only those chunks are looked into that can hold the best split by a
+// convexity bound; a chunk is sorted when it is looked into for the first time, and few are. Of
+// equally good splits the first feature's lowest wins. Points are summed in groups that do not
+// depend on the number of workers, so neither does the result; a group stays with its worker, since
+// what one core has changed is slow for another to read.
 class StumpSearch {
  public:
   // Fewer than 2^31 points, both labels among them.
@@ -46,7 +48,7 @@ class StumpSearch {
   void reweigh(const Stump& stump, const PerLabel& left, const PerLabel& right, double least);
 
  private:
-  static constexpr std::size_t kMostChunks = 1024;
+  static constexpr std::size_t kMostChunks = Bins::kMostBins;
   static constexpr std::size_t kGroups = 4;  // of the points of one label
   using PerChunk = std::array<double, kMostChunks + 1>;
 
@@ -59,12 +61,26 @@ class StumpSearch {
     PerChunk merit;        // of a split there, whether possible or not
     PerChunk bound;        // no split within the chunk is better
     double highest = 0;    // of the bounds
-    std::size_t best = 0;  // the chunk before which a split is best; 0: none is possible
+    std::size_t best = 0;  // the chunk before which a split is best; 0: there is but one
   };
+  // The points of a feature's chunks, one chunk after the other.
+  struct Order {
+    std::size_t chunks = 0;
+    std::array<std::uint32_t, kMostChunks + 1> begin{};  // of each chunk, and the end of the last
+    std::span<std::uint32_t> points;                     // by number within a chunk
+    // By value, of the chunks that were looked into: point << 1 | whether a split before it parts
+    // different values.
+    std::vector<std::vector<std::uint32_t>> sorted;
+
+    [[nodiscard]] std::span<const std::uint32_t> chunk(std::size_t c) const {
+      return points.subspan(begin[c], begin[c + 1] - begin[c]);
+    }
+  };
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   struct Candidate {
     double merit = -std::numeric_limits<double>::infinity();
-    std::size_t feature = 0;
-    std::size_t position = 0;  // the split is before this place in the feature's order; 0: none
+    std::size_t feature = 0, chunk = 0;
+    std::size_t place = kNone;  // in the chunk, of the first point on the right
     PerLabel left{}, right{};
   };
   struct Change {
@@ -75,31 +91,36 @@ class StumpSearch {
   };
   struct Worker {
     Candidate best;
-    std::vector<PerLabel> right_of;  // for looking into a chunk
+    // For looking into a chunk.
+    std::vector<float> values, ascending;
+    std::vector<std::uint32_t> places;
+    std::vector<PerLabel> right_of;
   };
 
   [[nodiscard]] std::size_t features() const { return values_.rows(); }
-  [[nodiscard]] std::size_t chunks() const { return (points_ + chunk_ - 1) / chunk_; }
+  [[nodiscard]] std::size_t chunks(std::size_t feature) const { return orders_[feature].chunks; }
   // Calls act(group, label, begin, end) for the points of every group, groups of label 0 first.
   void for_each_group(const std::function<void(std::size_t group, std::size_t label,
                                                std::size_t begin, std::size_t end)>& act);
+  void fill_chunks();
+  [[nodiscard]] float highest_in(std::size_t feature, std::size_t chunk) const;
+  void sort_chunk(std::size_t feature, std::size_t chunk, Worker& worker);
   void sum_group(std::size_t group, std::size_t begin, std::size_t end);
   void sum_sides(std::size_t feature);
-  void look_into(std::size_t feature, std::size_t chunk, Worker& worker) const;
+  void look_into(std::size_t feature, std::size_t chunk, Worker& worker);
   // In whatever order they are found: of equal splits the first feature's lowest.
   [[nodiscard]] static bool is_better(const Candidate& a, const Candidate& b);
 
   std::size_t points_;
   std::size_t zeros_;  // points of label 0
-  std::size_t chunk_;  // places in a chunk
   // Points are numbered anew: those of label 0 first, then those of label 1.
-  Matrix<float> values_;  // features x points
-  // In ascending order of a feature's values: point << 1 | whether a split before it parts
-  // different ones.
-  Matrix<std::uint32_t> entries_;   // features x points
+  Matrix<float> values_;            // features x points
   Matrix<std::uint16_t> chunk_of_;  // features x points
-  Matrix<double> weights_;          // 1 x points
-  std::optional<Change> change_;    // that the weights have not seen yet
+  Bins bins_;                       // chunks are its bins
+  std::vector<Order> orders_;       // [feature]
+  Matrix<std::uint32_t> points_by_chunk_;
+  Matrix<double> weights_;        // 1 x points
+  std::optional<Change> change_;  // that the weights have not seen yet
   std::array<GroupSums, 2 * kGroups> sums_;
   std::vector<Sides> sides_;  // [feature]
   std::vector<Worker> workers_;

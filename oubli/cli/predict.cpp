@@ -45,7 +45,7 @@ Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const 
     rows.insert(rows.end(), logits.row(i).begin(), logits.row(i).end());
   }
   const std::size_t count = labels.size();
-  return score(Matrix<float>(count, logits.cols(), std::move(rows)), labels);
+  return score(Matrix<float>(count, logits.cols(), rows), labels);
 }
 
 void run(const Options& options) {

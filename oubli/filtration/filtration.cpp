@@ -1,6 +1,7 @@
 #include "oubli/filtration/filtration.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "oubli/array/row_blocks.h"
@@ -123,6 +124,10 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
                         {},
                         filtration.logit_filter(target)};
   if (!result.solver->doubts.empty()) result.warnings.push_back(result.solver->doubts);
+  if (result.solver->chosen == Solver::ridge && !std::isfinite(calibration->within_variance))
+    result.warnings.push_back(
+        "how far the data scatters within classes is not known, so solver ridge guesses its "
+        "penalty: the result is not what the data itself would give");
   if (target.method != Method::normalization && head.classes() > head.features() + 1)
     result.warnings.push_back(
         fmt::format("{} classes and {} features: method {} disturbs retained classes here, "

@@ -29,6 +29,7 @@ constexpr double kLargestGain = 1;
 // float32 networks know to seven digits, sooner.
 constexpr double kHopeless = 1e-14;
 constexpr double kHopelessFromLogits = 1e-7;
+constexpr std::string_view kMoved = "expect the logits of retained classes to be moved";
 
 // One way to the dual functions, and where they live.
 struct Attempt {
@@ -138,6 +139,8 @@ struct Problem {
   Attempt attempt(Solver solver) {
     const TensorView& means = calibration->means;
     const std::size_t dimensions = means.shape[1];
+    // Means of logits span no more dimensions than the features they are functions of.
+    const std::size_t spanned = head ? std::min(dimensions, head->features()) : dimensions;
     if ((solver == Solver::paper || solver == Solver::logit_affine) && logits_are_dependent())
       fail(ErrorCode::unfilterable,
            "solver {}: {} classes on {} features: their mean predictions are linearly dependent; "
@@ -168,10 +171,10 @@ struct Problem {
         result.g = solve_affine(means, forget);
         break;
       default:
-        if (forget.size() > dimensions + 1)
+        if (forget.size() > spanned + 1)
           fail(ErrorCode::unfilterable,
                "solver ridge can forget at most features + 1 = {} classes at once, not {}",
-               dimensions + 1, forget.size());
+               spanned + 1, forget.size());
         result.wanted = kHopeless;
         result.g = solve_ridge(means, forget, calibration->within_variance);
         break;
@@ -201,9 +204,12 @@ Attempt choose(Problem& problem, Solver solver, SolverReport& report) {
            name_of(solver),
            attempt.space == Space::logits ? "mean predictions" : "class means of the features",
            attempt.g.conditioning,
-           solver == Solver::paper ? ", affine, logit-affine or ridge" : " or ridge");
-    if (std::string why_not = objection(attempt); !why_not.empty())
-      report.doubts = why_not + ", and auto would not take it: expect retained classes to be moved";
+           solver != Solver::paper                       ? " or ridge"
+           : problem.calibration->space == Space::logits ? ", logit-affine or ridge"
+                                                         : ", affine, logit-affine or ridge");
+    if (const std::string why_not = objection(attempt); !why_not.empty())
+      report.doubts =
+          fmt::format("{}, and auto would take it as a last resort at most: {}", why_not, kMoved);
     return attempt;
   }
   const std::vector<Solver> candidates = problem.candidates();
@@ -216,7 +222,10 @@ Attempt choose(Problem& problem, Solver solver, SolverReport& report) {
                           ? "more classes than features + 1: the mean predictions are dependent"
                       : report.tried.empty() ? "well conditioned"
                                              : "the first that is well conditioned";
-      if (!why_not.empty()) report.reason = "the last resort; " + why_not;
+      if (!why_not.empty()) {
+        report.reason = "the last resort; " + why_not;
+        report.doubts = fmt::format("{}, and no other solver does better: {}", why_not, kMoved);
+      }
       return attempt;
     }
     report.tried.push_back(why_not);

@@ -45,7 +45,7 @@ struct SolverReport {
   double residual_forgotten = 0;   // largest |r_cj| over forgotten j
   double residual_retained = 0;    // ... over retained j
   std::vector<std::string> tried;  // auto: the solvers passed over, and why
-  std::string doubts;              // a solver asked for by name that auto would not take: why
+  std::string doubts;              // why the solution is a poor one, if it is
 };
 
 // The dual functions by the solver asked for, or by the best that is well conditioned (auto).

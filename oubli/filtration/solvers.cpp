@@ -202,9 +202,12 @@ DualFunctions solve_ridge(const TensorView& means, std::span<const std::size_t> 
   X.topRows(p) = llt.solve(T.topRows(p));
   X.row(p) = T.row(p) / k;
   const MatrixXd inner = T.transpose() * X;
-  X = inner.ldlt().solve(X.transpose()).transpose().eval();
+  const Eigen::LDLT<MatrixXd> ldlt(inner);  // pivots fall: 0 where forgotten means are dependent
+  X = ldlt.solve(X.transpose()).transpose().eval();
   const MatrixXd u = X.topRows(p);
-  return to_duals(u, X.row(p).transpose() - u.transpose() * centre, llt.rcond());
+  const double forgotten_part = ldlt.vectorD().minCoeff() / ldlt.vectorD().maxCoeff();
+  return to_duals(u, X.row(p).transpose() - u.transpose() * centre,
+                  std::min(llt.rcond(), forgotten_part));
 }
 
 Matrix<double> residual(const DualFunctions& g, const TensorView& means,

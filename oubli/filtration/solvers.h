@@ -16,7 +16,8 @@ struct DualFunctions {
   Matrix<double> u;  // forgotten x dimensions
   std::vector<double> beta;
   // How well posed the problem was, 1 at best: the reciprocal condition of A (paper), the smallest
-  // over the largest |R_ii| (affine), the reciprocal condition of the Gram matrix (ridge).
+  // over the largest |R_ii| (affine), the reciprocal condition of the Gram matrix or, if less, the
+  // smallest over the largest pivot of T^T G^-1 T (ridge).
   double conditioning = 0;
 };
 

@@ -111,6 +111,7 @@ void run(const ForgetOptions& options) {
              receipt_path(options.output).string());
   if (plan.means && std::filesystem::exists(means_path(options.output)))
     fmt::print("means:   {}\n", means_path(options.output).string());
+  fmt::print("{}", describe_digests(receipt));
   fmt::print("\nWhat this does not do:\n");
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
   if (request.forget.size() == 1)

@@ -317,6 +317,10 @@ np.savez('keras.npz', **{'dense_1/kernel:0': a['W'].T, 'dense_1/bias:0': a['b']}
 np.savez('numbered.npz', W1=np.zeros((8, 3), 'f4'), b1=np.zeros(8, 'f4'), W2=a['W'], b2=a['b'])
 np.savez('odd.npz', W=a['W'], offsets=a['b'], other=np.zeros((2, 2)))
 np.savez('scalar.npz', W=a['W'], s=np.float32(1), other=np.zeros((2, 2)))
+for name, b in dict(short=a['b'][:5], long=np.zeros(7, 'f4'), whole=np.arange(6, dtype='i4'), swapped=a['b'].astype('>f4'),
+                    complex=a['b'].astype('c8'), matrix=np.zeros((2, 3), 'f4'), number=np.float32(0)).items():
+    np.savez(name + '.npz', W=a['W'], b=b)
+np.savez('row.npz', W=a['W'], b=a['b'][None]); np.savez('odd_row.npz', W=a['W'], offsets=a['b'][None], other=np.zeros((2, 2)))
 )");
   const std::string request = " --class 2 --features f.npy --labels y.npy -o ";
   ASSERT_EQ(run("forget head.npz" + request + "plain.npz").code, 0);
@@ -335,6 +339,65 @@ assert (n['W2'] == plain['W']).all() and (n['b2'] == plain['b']).all() and n['b1
   EXPECT_THAT(odd.err, HasSubstr("--bias offsets, or --no-bias"));
   EXPECT_EQ(run("forget odd.npz --weights W --bias offsets" + request + "o.npz").code, 0);
   EXPECT_EQ(run("inspect scalar.npz --weights W --bias s").code, 3);
+  EXPECT_EQ(run("forget odd_row.npz --weights W" + request + "o2.npz").code, 2);
+  ASSERT_EQ(run("forget row.npz --weights W" + request + "r.npz").code, 0);
+  run_python(folder_, R"(
+import numpy as np
+plain, r = np.load('plain.npz'), np.load('r.npz')
+assert (r['W'] == plain['W']).all() and r['b'].shape == (1, 5) and (r['b'][0] == plain['b']).all()
+)");
+  for (const std::string name :
+       {"short", "long", "whole", "swapped", "complex", "matrix", "number"}) {
+    const Outcome bad =
+        run("forget " + name + ".npz --weights W --method naive --class 2 -o x.npz");
+    EXPECT_EQ(bad.code, 3) << name;
+    EXPECT_THAT(bad.err, HasSubstr("named like the bias of W"));
+    EXPECT_FALSE(fs::exists(folder_ / "x.npz"));
+  }
+  EXPECT_EQ(run("forget number.npz --weights W --no-bias --method naive --class 2 -o y.npz").code,
+            0);
+}
+
+TEST_F(ForgetCli, TellsWhatStaysAndWhatWasRead) {
+  const Outcome told =
+      run("forget head.npz --class cat --class-names names.txt --data data.npz -o told.npz");
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("names: ant, bee, cat, dog, elk, fox\n"));
+  EXPECT_THAT(told.out, HasSubstr("2 (cat) (40 samples)"));
+  EXPECT_THAT(told.out, HasSubstr("1 bee (40), 3 -> 2 dog (40)"));
+  for (const char* const name : {"head.npz", "told.npz", "told.npz.means.npz"})
+    EXPECT_THAT(told.out, HasSubstr(fmt::format("{}: {}\n", name, sha256_file(folder_ / name))));
+}
+
+TEST_F(ForgetCli, InspectNeedsNoClass) {
+  run_python(folder_, R"(
+import numpy as np
+a, d = np.load('head.npz'), np.load('data.npz')
+open('digits.txt', 'w').write('1\n0\n5\n4\n2\n3\n')
+keep = d['labels'] < 2
+np.savez('pair.npz', W=a['W'][:2], b=a['b'][:2]); np.savez('pair_data.npz', features=d['features'][keep], labels=d['labels'][keep])
+)");
+  // A name that is another class's index is nothing that was asked for.
+  const Outcome digits = run("inspect head.npz --data data.npz --class-names digits.txt");
+  EXPECT_EQ(digits.code, 0) << digits.err;
+  EXPECT_THAT(digits.out, HasSubstr("if class 0 were to be forgotten"));
+  const Outcome pair = run("inspect pair.npz --data pair_data.npz");
+  EXPECT_EQ(pair.code, 0) << pair.err;
+  EXPECT_THAT(pair.out, HasSubstr("at least two must be left"));
+}
+
+TEST_F(ForgetCli, NoOptionIsIgnored) {
+  ASSERT_EQ(run("means head.npz --data data.npz -o means.npz").code, 0);
+  const Outcome samples =
+      run("forget head.npz --class 1 --means means.npz --data data.npz --samples 3 -o new.npz");
+  EXPECT_EQ(samples.code, 2);
+  EXPECT_THAT(samples.err, HasSubstr("--samples"));
+  for (const std::string command : {"forget head.npz --class 1 --data data.npz --dry-run",
+                                    "train fashion-mnist -o t.onnx", "reproduce mnist"}) {
+    const Outcome seed = run(command + " --seed -1");
+    EXPECT_EQ(seed.code, 2) << command;
+    EXPECT_THAT(seed.err, HasSubstr("wanted a whole number, 0 or more, not -1"));
+  }
 }
 
 TEST_F(ForgetCli, NamesAreReportedWhereTheyCannotBeCut) {

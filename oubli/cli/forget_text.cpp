@@ -33,6 +33,26 @@ std::string describe_solver(const SolverReport& report) {
   return text;
 }
 
+constexpr std::size_t kMostListed = 20;
+
+std::string and_more(std::size_t count) {
+  return count > kMostListed ? fmt::format(", and {} more (see --json)", count - kMostListed) : "";
+}
+
+// "0 ant, 2 -> 1 cat (40 samples)": the index before and, if another, after.
+std::string describe_kept(const ForgetRequest& request, const ForgetPlan& plan) {
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < std::min(plan.retained.size(), kMostListed); ++i) {
+    const std::size_t j = plan.retained[i];
+    std::string entry = i == j ? std::to_string(j) : fmt::format("{} -> {}", j, i);
+    if (!request.class_names.empty()) entry += " " + request.class_names[j];
+    if (plan.means) entry += fmt::format(" ({})", plan.means->counts[j]);
+    kept.push_back(std::move(entry));
+  }
+  return fmt::format("kept, by old -> new index{}: {}{}\n", plan.means ? " (samples)" : "",
+                     fmt::join(kept, ", "), and_more(plan.retained.size()));
+}
+
 std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
   using enum TextTable::Align;
   const std::string method(name_of(request.method));
@@ -79,11 +99,15 @@ std::string describe_run(const RunReport& report, const std::optional<RunCheck>&
 std::string describe_model(const ModelFile& model, std::span<const std::string> class_names) {
   const HeadView& head = model.head();
   std::string text = fmt::format(
-      "{}: {}, head {}\n  {} classes{} x {} features, {}, stored as {}, {}\n",
-      model.path().string(), model.format(), model.head_name(), head.classes(),
-      class_names.empty() ? "" : " (named)", head.features(), name_of(head.weights.dtype),
-      head.transposed ? "features x classes" : "classes x features",
+      "{}: {}, head {}\n  {} classes x {} features, {}, stored as {}, {}\n", model.path().string(),
+      model.format(), model.head_name(), head.classes(), head.features(),
+      name_of(head.weights.dtype), head.transposed ? "features x classes" : "classes x features",
       head.bias ? "with bias" : "without bias");
+  if (!class_names.empty())
+    text +=
+        fmt::format("  names: {}{}\n",
+                    fmt::join(class_names.first(std::min(class_names.size(), kMostListed)), ", "),
+                    and_more(class_names.size()));
   for (const Finding& finding : model.findings())
     text += fmt::format("  note: {} {}\n", finding.where, finding.text);
   return text;
@@ -93,9 +117,12 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
                           const ForgetPlan& plan) {
   std::vector<std::string> forgotten;
   for (const std::size_t c : request.forget)
-    forgotten.push_back(class_label(c, request.class_names));
+    forgotten.push_back(
+        class_label(c, request.class_names) +
+        (plan.means ? fmt::format(" ({} samples)", plan.means->counts[c]) : std::string()));
   std::string text = fmt::format("forgetting {} of {} classes: {}\n", request.forget.size(),
                                  plan.filtration.filter.classes, fmt::join(forgotten, ", "));
+  text += describe_kept(request, plan);
   text += fmt::format(
       "method {}{}\n", name_of(request.method),
       request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
@@ -126,6 +153,22 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   if (plan.leaks)
     for (const std::string& what : plan.leaks->not_checked)
       text += fmt::format("not checked: {}\n", what);
+  return text;
+}
+
+std::string describe_digests(std::string_view receipt) {
+  const auto parsed = parse_receipt(receipt, "the receipt");
+  std::string text;
+  const auto add = [&](const char* what, const auto& files) {
+    for (const auto& file : files)
+      text +=
+          fmt::format("sha256 of {} {}: {}\n", what, file.at("name").template get<std::string>(),
+                      file.at("sha256").template get<std::string>());
+  };
+  add("the input", parsed.at("input").at("files"));
+  add("the output", parsed.at("output").at("files"));
+  if (const auto& from = parsed.at("calibration"); from.contains("means_files"))
+    add("the means", from.at("means_files"));
   return text;
 }
 

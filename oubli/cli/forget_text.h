@@ -12,6 +12,8 @@ namespace oubli::cli {
                                          std::span<const std::string> class_names);
 [[nodiscard]] std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& request,
                                         const ForgetPlan& plan);
+// SHA-256 of what went in and what came out, as the receipt has them.
+[[nodiscard]] std::string describe_digests(std::string_view receipt);
 // What a receipt says about the written model beyond what describe_model() says of the old one:
 // names that are still in it, metadata that could not be cut, tensors that were removed.
 [[nodiscard]] std::string describe_findings(const ModelFile& model, std::string_view receipt);

@@ -29,12 +29,14 @@ void run(const InspectOptions& options) {
   require_finite(loaded.model->head());
 
   const bool known = loaded.inputs.means || loaded.inputs.data;
-  if (known || !options.classes.empty()) {
+  if (options.classes.empty() && loaded.model->head().classes() < 3) {
+    text += "no class can be forgotten: at least two must be left\n";
+  } else if (known || !options.classes.empty()) {
     RequestOptions asked = options;
     // Shown with its note: forgetting works, if not with every method.
     asked.allow_nonlinear_tail = true;
     // Conditioning is the same whichever class goes; only the gain depends on it.
-    if (asked.classes.empty()) asked.classes = {"0"};
+    if (asked.classes.empty()) asked.classes = {"index:0"};
     const ForgetRequest request = [&] {
       try {
         return make_request(asked, loaded);
@@ -49,7 +51,9 @@ void run(const InspectOptions& options) {
       json["if_forgotten"] = plan_json(loaded.inputs, request, plan);
       const HeadView& head = loaded.model->head();
       text += fmt::format("\nif class {} were to be forgotten:\n{}",
-                          fmt::join(asked.classes, " and class "),
+                          options.classes.empty()
+                              ? std::string("0")
+                              : fmt::format("{}", fmt::join(asked.classes, " and class ")),
                           describe_plan(loaded.inputs, request, plan));
       text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
                           loaded.model->head_name(), head.classes(), plan.retained.size(),

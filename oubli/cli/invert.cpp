@@ -20,6 +20,7 @@
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/whole_number.h"
 #include "oubli/data/load.h"
 #include "oubli/data/samples.h"
 #include "oubli/inversion/study.h"
@@ -324,7 +325,9 @@ void add_invert(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--guess", options->guess, "The logit put where an output is missing")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of everything random")->capture_default_str();
+  command->add_option("--seed", options->seed, "Of everything random")
+      ->check(require_whole_number)
+      ->capture_default_str();
   command->add_option("--jobs", options->jobs, "Threads (default: one per core)");
   command->add_flag("--force", options->force, "Replace what is in the folder");
   command->add_flag("--json", options->json, "Print inversion.json on stdout");

@@ -8,6 +8,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
+#include "oubli/cli/whole_number.h"
 
 namespace oubli::cli {
 namespace {
@@ -79,7 +80,9 @@ void ModelOptions::add_data(CLI::App& command) {
         return digits && positive ? "" : "wanted a number of samples, 1 or more";
       });
   command.add_flag("--random-samples", random_samples, "With --samples: drawn by --seed");
-  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str();
+  command.add_option("--seed", seed, "Seed of everything random")
+      ->check(require_whole_number)
+      ->capture_default_str();
 }
 
 void ModelOptions::add_means(CLI::App& command) {
@@ -169,6 +172,9 @@ LoadedModel load(const ModelOptions& options) {
     fail(ErrorCode::usage, "--labels: labels of what? --features or --logits is missing");
   if (!options.has_data() && (options.samples || options.random_samples))
     fail(ErrorCode::usage, "--samples chooses among data, and none is given");
+  if (!options.means.empty() && options.samples)
+    fail(ErrorCode::usage,
+         "--samples chooses what class means are made from, and --means gives them");
   if (options.random_samples && !options.samples)
     fail(ErrorCode::usage, "--random-samples: how many? --samples S is missing");
 

@@ -17,6 +17,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/whole_number.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
 #include "oubli/report/read_report.h"
@@ -166,7 +167,8 @@ void add_reproduce(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("0");
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
-  command->add_option("--seed", options->seed, "Seed of everything [1]");
+  command->add_option("--seed", options->seed, "Seed of everything [1]")
+      ->check(require_whole_number);
   command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");
   command->add_flag("--keep-models", options->keep_models,
                     "Also save every network trained now as ONNX");

@@ -17,6 +17,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/whole_number.h"
 #include "oubli/data/load.h"
 #include "oubli/nn/network_file.h"
 
@@ -176,6 +177,7 @@ void add_train(CLI::App& app) {
   command->add_option("--momentum", options->momentum, "Of sgd")->capture_default_str();
   command->add_option("--weight-decay", options->weight_decay, "Of sgd")->capture_default_str();
   command->add_option("--seed", options->seed, "Everything random follows from seed and model")
+      ->check(require_whole_number)
       ->capture_default_str();
   command->add_option("--model", options->model, "Number of the (first) model")
       ->capture_default_str();

@@ -163,7 +163,10 @@ const std::vector<std::string>& limits_of_the_method() {
       "network that never saw the class. It is not retraining.",
       "Normalization and naive deletion give the same probabilities and labels; they differ only "
       "for somebody who sees logits.",
-      "The features still know the class: a linear probe on them finds it again.",
+      "The features still know the class: a linear probe on them finds it again. With the affine "
+      "and "
+      "ridge solvers the new logits can show a direction of the features that the old ones did "
+      "not.",
       "The old model, its external data, its means file and all backups and copies must be deleted "
       "as well; this receipt does not prove that they were.",
       "A class deleted earlier drifts a little when later ones are deleted; requests done together "

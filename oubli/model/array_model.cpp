@@ -15,6 +15,18 @@ bool is_float_of_rank(const TensorInfo& info, std::size_t rank) {
   return info.dtype && is_float(*info.dtype) && info.shape.size() == rank;
 }
 
+// [n], [1, n], [n, 1] and the like: n; none for what is no vector of floats.
+std::optional<std::size_t> float_vector_length(const TensorInfo& info) {
+  if (!info.dtype || !is_float(*info.dtype) || info.shape.empty()) return std::nullopt;
+  std::size_t length = 1;
+  for (const std::size_t extent : info.shape) {
+    if (extent == 1) continue;
+    if (length != 1) return std::nullopt;
+    length = extent;
+  }
+  return length;
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -144,17 +156,23 @@ std::string ArrayModel::find_weights(const HeadChoice& choice) const {
 std::string ArrayModel::find_bias(const HeadChoice& choice) const {
   if (choice.bias) return choice.bias->empty() ? std::string() : file_->at(*choice.bias).name;
   const auto fits = [&](const TensorInfo& info) {
-    return is_float_of_rank(info, 1) &&
-           std::ranges::find(weights_.view.shape, info.shape[0]) != weights_.view.shape.end();
+    const auto length = float_vector_length(info);
+    return length && std::ranges::find(weights_.view.shape, *length) != weights_.view.shape.end();
   };
-  const TensorInfo* const matching = file_->find(bias_name_for(weights_name_));
-  if (matching != nullptr && fits(*matching)) return matching->name;
+  if (const TensorInfo* const matching = file_->find(bias_name_for(weights_name_))) {
+    if (fits(*matching)) return matching->name;
+    // Left as it is, it would be taken for the new head's bias by whoever loads the file.
+    fail(ErrorCode::bad_input,
+         "{}: {} is named like the bias of {}, but is not one floating-point number per class. "
+         "Say --bias NAME if another one is, or --no-bias",
+         path().string(), describe(*matching), describe(file_->at(weights_name_)));
+  }
   // Nothing but a matrix and a vector: they belong together.
   const TensorInfo* only = nullptr;
   std::size_t floats = 0;
   for (const TensorInfo& info : file_->tensors()) {
     if (info.dtype && is_float(*info.dtype)) ++floats;
-    if (fits(info)) only = &info;
+    if (fits(info) && info.name != weights_name_) only = &info;
   }
   return floats == 2 && only != nullptr ? only->name : std::string();
 }
@@ -193,7 +211,7 @@ void ArrayModel::orient(const HeadChoice& choice) {
 
 void ArrayModel::refuse_a_vector_that_may_be_the_bias() const {
   for (const TensorInfo& info : file_->tensors())
-    if (is_float_of_rank(info, 1) && info.shape[0] == head_.classes())
+    if (info.name != weights_name_ && float_vector_length(info) == head_.classes())
       fail(ErrorCode::usage,
            "{}: is {} the bias of {}? It has one number per class. Say --bias {}, or --no-bias",
            path().string(), describe(info), weights_name_, info.name);
@@ -240,16 +258,15 @@ StagedModel ArrayModel::stage(const NewHead& head, std::span<const std::size_t> 
   if (head.bias) {
     if (bias_name_.empty() && file_->format() == ".npy")
       fail(ErrorCode::unfilterable,
-           "{}: the solver works on features and needs a bias, which an .npy file has no room "
-           "for; use --solver paper, or save the head as .npz",
+           "{}: the solver needs a bias, which an .npy file has no room for; use --solver paper, "
+           "or save the head as .npz",
            this->path().string());
     if (bias_name_.empty()) choice.bias = name_for_new_bias();
     edits.push_back({*choice.bias, head.bias->view(*choice.bias)});
   }
   if (head.bias_added)
     staged.findings.push_back(
-        {*choice.bias,
-         "is new: the solver works on features and needs a bias, which the head lacked"});
+        {*choice.bias, "is new: the solver needs a bias, which the head lacked"});
   staged.files.push_back(std::make_unique<AtomicFile>(path, replace));
   file_->rewrite(*staged.files[0], edits);
   check_unchanged();

@@ -1,5 +1,7 @@
 #include "oubli/audit/population.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -10,19 +12,19 @@ namespace {
 
 // Numbers of a wider type that are infinite as floats only: the file is not to blame.
 void require_fit(const TensorView& tensor, std::span<const std::byte> bytes,
-                 std::span<const float> row, std::size_t model, std::size_t sample) {
+                 std::span<const float> row, const std::string& model, std::size_t sample) {
   if (std::ranges::none_of(row, [](float value) { return std::isinf(value); })) return;
   std::vector<double> wide(row.size());
   decode(tensor.dtype, bytes, std::span(wide));
   for (std::size_t j = 0; j < row.size(); ++j)
     if (std::isinf(row[j]) && std::isfinite(wide[j]))
       fail(ErrorCode::bad_input,
-           "{}: model {}, sample {}, column {} is {}, which does not fit float32, the type audits "
-           "compute in",
-           tensor.what, model, sample, j, wide[j]);
+           "{}, sample {}, column {} is {}, which does not fit float32, the type audits compute in",
+           model, sample, j, wide[j]);
 }
 
-void read_rows(const TensorView& tensor, std::size_t model, std::size_t first_row,
+// `model`: what it is called in messages.
+void read_rows(const TensorView& tensor, const std::string& model, std::size_t first_row,
                std::size_t columns, std::span<const std::uint32_t> samples, MatrixView<float> out) {
   const std::size_t row_bytes = columns * size_of(tensor.dtype);
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -42,7 +44,15 @@ void require_float(const TensorView& tensor) {
          describe(tensor));
 }
 
+std::string numbered(const std::string& name, std::size_t model) {
+  return fmt::format("{}: model {}", name, model);
+}
+
 }  // namespace
+
+std::string Population::model_name(std::size_t model) const {
+  return files.empty() ? numbered(name, model) : files[model];
+}
 
 Population population_of(const TensorView& tensor) {
   require_float(tensor);
@@ -59,13 +69,15 @@ Population population_of(const TensorView& tensor) {
           .columns = columns,
           .read = [tensor, samples, columns](std::size_t model, std::span<const std::uint32_t> rows,
                                              MatrixView<float> out) {
-            read_rows(tensor, model, model * samples, columns, rows, out);
+            read_rows(tensor, numbered(tensor.what, model), model * samples, columns, rows, out);
           }};
 }
 
 Population population_of(std::vector<TensorView> tensors, const std::string& name) {
   if (tensors.empty()) fail(ErrorCode::bad_input, "{}: no model, wanted at least two", name);
+  std::vector<std::string> files;
   for (const TensorView& tensor : tensors) {
+    files.push_back(tensor.what);
     require_float(tensor);
     if (tensor.rank() != 2)
       fail(ErrorCode::bad_input, "{}: {}, wanted samples x classes, one file per model",
@@ -76,15 +88,16 @@ Population population_of(std::vector<TensorView> tensors, const std::string& nam
   }
   const std::size_t models = tensors.size();
   const std::size_t samples = tensors.front().shape[0], columns = tensors.front().shape[1];
-  return {
-      .name = name,
-      .models = models,
-      .samples = samples,
-      .columns = columns,
-      .read = [tensors = std::move(tensors), columns](
+  return {.name = name,
+          .models = models,
+          .samples = samples,
+          .columns = columns,
+          .read =
+              [tensors = std::move(tensors), columns](
                   std::size_t model, std::span<const std::uint32_t> rows, MatrixView<float> out) {
-        read_rows(tensors[model], model, 0, columns, rows, out);
-      }};
+                read_rows(tensors[model], tensors[model].what, 0, columns, rows, out);
+              },
+          .files = std::move(files)};
 }
 
 void fail_column_per_class(const Population& logits, const std::string& evidence) {
@@ -101,16 +114,19 @@ void read_finite(const Population& population, std::size_t model,
   population.read(model, samples, out);
   for (std::size_t i = 0; i < out.rows(); ++i) {
     const float* row = out.data() + i * out.cols();
-    // 0 times a number is 0, times NaN or infinity NaN.
-    float sum = 0;
-    for (std::size_t j = 0; j < out.cols(); ++j) sum += row[j] * 0.0F;
-    if (sum == 0) continue;
-    for (std::size_t j = 0; j < out.cols(); ++j)
-      if (!std::isfinite(row[j]))
-        fail(ErrorCode::bad_input,
-             "{}: model {}, sample {}, column {} is {}; a model that gives such numbers cannot be "
-             "audited: find out why, or leave the model out",
-             population.name, model, samples[i], j, row[j]);
+    unsigned bad = 0;
+    for (std::size_t j = 0; j < out.cols(); ++j) bad += std::abs(row[j]) <= kLargestValue ? 0U : 1U;
+    if (bad == 0) continue;
+    for (std::size_t j = 0; j < out.cols(); ++j) {
+      if (std::abs(row[j]) <= kLargestValue) continue;
+      fail(ErrorCode::bad_input,
+           "{}, sample {}, column {} is {}{}; a model that gives such numbers cannot be audited: "
+           "find out why, or leave the model out",
+           population.model_name(model), samples[i], j, row[j],
+           std::isfinite(row[j])
+               ? fmt::format(", beyond {:.0e}, where it hides all other differences", kLargestValue)
+               : "");
+    }
   }
 }
 

@@ -79,6 +79,27 @@ TEST(Population, NamesTheFirstNumberThatIsNone) {
   }
 }
 
+// Beyond the bound numbers would hide all others, or overflow when squared or centred.
+TEST(Population, RefusesNumbersThatHideAllOthers) {
+  const auto read_with = [](float value) {
+    std::vector<double> values(2 * 3, 1.0);
+    values[2 * 2 + 1] = static_cast<double>(value);  // sample 2, column 1
+    Tensor tensor = to_tensor(values, DType::f32);
+    tensor.shape = {3, 2};
+    const Population population = population_of({tensor.view("a.npy"), tensor.view("b.npy")}, "x");
+    Matrix<float> out(1, 2);
+    const std::uint32_t rows[] = {2};
+    read_finite(population, 1, rows, out);
+    observe(Observer::probabilities, out);
+    return out(0, 1);
+  };
+  EXPECT_EQ(read_with(kLargestValue), kLargestValue / 2);
+  const float beyond = std::nextafter(kLargestValue, std::numeric_limits<float>::infinity());
+  for (const float value : {beyond, -beyond, std::numeric_limits<float>::max()})
+    EXPECT_THAT([&] { (void)read_with(value); },
+                ThrowsMessage<Error>(HasSubstr("b.npy, sample 2, column 1 is")));
+}
+
 TEST(Observer, SeesLogitsProbabilitiesOrTheLabel) {
   const Matrix<float> logits(2, 3, {1, 5, 3, 2, 2, -1});
   Matrix<float> seen = logits;

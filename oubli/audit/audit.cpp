@@ -74,9 +74,9 @@ void check_different(const Population& a, const PopulationPass& pass_a, const Po
     for (std::size_t j = 0; j < pass_b.fingerprint.size(); ++j)
       if (pass_a.fingerprint[i] == pass_b.fingerprint[j])
         fail(ErrorCode::bad_input,
-             "{} (model {}) and {} (model {}) hold the same logits: the two populations must be "
-             "different models; was one file named twice?",
-             a.name, i, b.name, j);
+             "{} and {} hold the same logits: the two populations must be different models; was "
+             "one file named twice?",
+             a.model_name(i), b.model_name(j));
 }
 
 // The same model to learn from and to be tested on is recognised, not told apart.
@@ -85,9 +85,23 @@ void check_distinct(const Population& population, const PopulationPass& pass) {
     for (std::size_t j = i + 1; j < pass.fingerprint.size(); ++j)
       if (pass.fingerprint[i] == pass.fingerprint[j])
         fail(ErrorCode::bad_input,
-             "{}: models {} and {} hold the same logits: a model counts once; was it exported "
-             "twice?",
-             population.name, i, j);
+             "{} and {} hold the same logits: a model counts once; was it exported twice?",
+             population.files.empty() ? fmt::format("{}: models {}", population.name, i)
+                                      : population.model_name(i),
+             population.files.empty() ? std::to_string(j) : population.model_name(j));
+}
+
+// All models, also those that are not probed, and before hours of attacks.
+void check_values(const Population& features, const AuditOptions& options) {
+  std::vector<std::uint32_t> rows(features.samples);
+  std::iota(rows.begin(), rows.end(), 0U);
+  run_tasks(
+      features.models, options.workers,
+      [&](std::size_t model, unsigned) {
+        auto x = Matrix<float>::for_overwrite(rows.size(), features.columns);
+        read_finite(features, model, rows, x);
+      },
+      options.stop);
 }
 
 void add_quality(AuditResult& result, const std::string& name, const PopulationPass& pass) {
@@ -246,13 +260,18 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   check_distinct(input.seen, seen);
   check_distinct(input.unseen, unseen);
   check_different(input.seen, seen, input.unseen, unseen);
-  if (input.before)
-    add_quality(result, "before", pass_over(*input.before, samples, options));
-  else
+  for (const auto* features : {&input.seen_features, &input.unseen_features})
+    if (*features) check_values(**features, options);
+  if (input.before) {
+    const PopulationPass before = pass_over(*input.before, samples, options);
+    check_distinct(*input.before, before);
+    add_quality(result, "before", before);
+  } else {
     result.quality.push_back({.population = "before",
                               .accuracy = {},
                               .loss = {},
                               .reason = "no logits from before unlearning were given"});
+  }
   add_quality(result, "seen", seen);
   add_quality(result, "unseen", unseen);
   add_misclassification(result, "seen", seen);

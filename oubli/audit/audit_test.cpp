@@ -82,6 +82,14 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   }
   {
     Case s;
+    s.input.before = made_population({.all_columns = true}, 6, "before");
+    s.input.before->read = [read = s.input.before->read](std::size_t model, auto rows, auto out) {
+      read(model == 7 ? 2 : model, rows, out);
+    };
+    expect(s, "before: models 2 and 7 hold the same logits");
+  }
+  {
+    Case s;
     s.labels[5] = 4;
     s.input.samples = made_samples(s.made, s.labels);
     expect(s, "sample 5 has label 4");
@@ -113,6 +121,27 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
     s.input.samples.forgotten = {};
     expect(s, "no forgotten class");
   }
+}
+
+// In whichever model, probed or not, and before any attack has run.
+TEST(Audit, ChecksAllFeaturesFirst) {
+  Case s;
+  s.made.models = 12;
+  s.input.seen = made_population(s.made, 1, "seen");
+  s.input.unseen = made_population(s.made, 2, "unseen");
+  s.input.unseen_features = made_population(s.made, 5, "features");
+  s.input.unseen_features->read = [read = s.input.unseen_features->read](std::size_t model,
+                                                                         auto rows, auto out) {
+    read(model, rows, out);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (model == 11 && rows[i] == 4) out(i, 2) = std::nanf("");
+  };
+  AuditOptions options = quick();
+  std::size_t classes = 0;
+  options.on_class = [&] { ++classes; };
+  EXPECT_THAT([&] { (void)audit(s.input, options); },
+              ThrowsMessage<Error>(HasSubstr("features: model 11, sample 4, column 2 is nan")));
+  EXPECT_EQ(classes, 0U);
 }
 
 TEST(Audit, GivesEveryFigureOrTheReason) {
@@ -306,7 +335,7 @@ TEST(Audit, CountsFlipsAndDestinations) {
       .seen = table({{9, 0, 9, 0, 0, 9}, {9, 0, 0, 9, 9, 0}}, 2, "seen"),
       .unseen = table({{8, 0, 0, 8, 8, 0}, {7, 0, 0, 7, 7, 0}}, 2, "unseen"),
       .unseen2 = {},
-      .before = table({{9, 0, 0, 0, 9, 0, 3, 0, 9}, {9, 0, 0, 0, 9, 0, 3, 0, 9}}, 3, "before"),
+      .before = table({{9, 0, 0, 0, 9, 0, 3, 0, 9}, {8, 0, 0, 0, 8, 0, 3, 0, 8}}, 3, "before"),
       .seen_features = {},
       .unseen_features = {},
       .samples = {.labels = labels, .classes = 3, .forgotten = {2}},

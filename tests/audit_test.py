@@ -126,6 +126,31 @@ with tempfile.TemporaryDirectory() as folder:
     big[1, 2, 0] = 1e300
     audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
           say="model 1, sample 2, column 0 is 1e+300, which does not fit float32")
+    # Finite, but so large that it hides everything else.
+    for value in 3e38, -2e9:
+        big = population(1, 3)
+        big[1, 2, 0] = value
+        audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
+              say="big.npy: model 1, sample 2, column 0 is " + ("3e+38" if value > 0 else "-2000000000, beyond 1e+09"))
+    for option in "--train-share", "--fail-above":
+        for word in "nan", "inf", "-inf", "1.5":
+            audit(*base, "--class", "2", f"{option}={word}", code=2, say="wanted a number from")
+    for words in ["2", "2"], ["2", "index:2"], ["0", "2", "02"]:
+        audit(*base, *[word for name in words for word in ("--class", name)], code=2, say="named twice")
+    audit(*base, "--class", "cat", "--class", "2", "--class-names", "names.txt", code=2, say="--class 2: named twice")
+    # One file per model: which file it is.
+    for m in range(MODELS):
+        save(f"before-{m}.npy", population(12, columns=CLASSES)[m])
+    before = [f"before-{m}.npy" for m in range(MODELS)]
+    audit(*base, "--class", "2", "--before", *before)
+    audit(*base, "--class", "2", "--before", before[0], *before[:-1], code=2,
+          say="--before before-0.npy and --before before-0.npy are the same file: a model counts once")
+    save("before-copy.npy", np.load("before-0.npy"))
+    audit(*base, "--class", "2", "--before", *before[:-1], "before-copy.npy", code=3,
+          say="before-0.npy and before-copy.npy hold the same logits")
+    save("holes.npy", holes[3])
+    audit("--seen", *files[:3], "holes.npy", *files[4:], *base[2:], "--class", "2", code=3,
+          say="holes.npy, sample 5, column 1 is nan")
     only = [*base[:4], "--labels", save("y22.npy", np.full(SAMPLES, 2)), "--class", "2", "--class-names", "names.txt"]
     audit(*only, code=3, say="(--forgotten-only")
     some = json.loads(audit(*only, "--forgotten-only", "--json"))

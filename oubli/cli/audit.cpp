@@ -81,8 +81,9 @@ void check_files(const Options& options) {
       for (const Named& other : all) {
         std::error_code ignored;
         if (other.file == file || std::filesystem::equivalent(other.file, file, ignored))
-          fail(ErrorCode::usage, "{} {} and {} {} are the same file: populations must be different",
-               other.option, other.file, option, file);
+          fail(ErrorCode::usage, "{} {} and {} {} are the same file: {}", other.option, other.file,
+               option, file,
+               other.option == option ? "a model counts once" : "populations must be different");
       }
       all.push_back({option, file});
     }
@@ -90,6 +91,8 @@ void check_files(const Options& options) {
   add("--seen", options.seen);
   add("--unseen", options.unseen);
   add("--unseen2", options.unseen2);
+  all.clear();
+  add("--before", options.before);
   all.clear();
   add("--features", options.features);
   add("--unseen-features", options.unseen_features);
@@ -193,15 +196,16 @@ void run(Options& options) {
                    .class_names = {}};
   const std::size_t classes = input.seen.columns + options.classes.size();
   if (!options.class_names.empty()) input.class_names = read_class_names(options.class_names);
+  // Before anything is made of their number: a class that is named twice is one class.
+  const std::vector<std::uint32_t> forgotten = forgotten_classes(
+      options, input.class_names, input.class_names.empty() ? classes : input.class_names.size());
   const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
   if (labels.empty()) fail(ErrorCode::bad_input, "{}: no labels", options.labels);
   check_columns_gone(options, input, input.class_names.size(), std::ranges::max(labels));
   if (!input.class_names.empty() && input.class_names.size() != classes)
     fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes",
          options.class_names, input.class_names.size(), classes);
-  input.samples = {.labels = labels,
-                   .classes = classes,
-                   .forgotten = forgotten_classes(options, input.class_names, classes)};
+  input.samples = {.labels = labels, .classes = classes, .forgotten = forgotten};
 
   chosen.stop = stop_on_interrupt();
   const std::size_t audited = chosen.retained ? classes : input.samples.forgotten.size();
@@ -218,6 +222,16 @@ void run(Options& options) {
   else
     fmt::print("{}", to_text(result));
   if (options.fail_above) check_gate(result, *options.fail_above);
+}
+
+// CLI::Range lets NaN pass.
+CLI::Validator between(double low, double high) {
+  return {[low, high](const std::string& word) -> std::string {
+            double value = 0;
+            if (CLI::detail::lexical_cast(word, value) && value >= low && value <= high) return {};
+            return fmt::format("{}: wanted a number from {} to {}", word, low, high);
+          },
+          fmt::format("in [{}, {}]", low, high)};
 }
 
 void add_inputs(CLI::App& command, Options& options) {
@@ -266,7 +280,7 @@ void add_choices(CLI::App& command, Options& options) {
       ->check(CLI::Range(0, kMostImages));
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
-      ->check(CLI::Range(0.05, 0.95))
+      ->check(between(0.05, 0.95))
       ->capture_default_str();
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
       ->check(CLI::Range(0, 1000000))
@@ -291,12 +305,14 @@ void add_audit(CLI::App& app) {
       "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
   add_inputs(*command, *options);
   add_choices(*command, *options);
-  command->add_option(
-      "--fail-above", options->fail_above,
-      "Exit with code 5 if the largest advantage, over forgotten classes, observers and "
-      "attacks, is above this. The figure itself is compared, with no allowance for "
-      "chance: equal populations fail, too, if this is below what chance gives "
-      "(--unseen2 shows how much)");
+  command
+      ->add_option(
+          "--fail-above", options->fail_above,
+          "Exit with code 5 if the largest advantage, over forgotten classes, observers and "
+          "attacks, is above this. The figure itself is compared, with no allowance for "
+          "chance: equal populations fail, too, if this is below what chance gives "
+          "(--unseen2 shows how much)")
+      ->check(between(-1, 1));
   command->add_option("--csv", options->csv, "Also write all figures per class to this file");
   command->add_flag("--force", options->force, "Replace the --csv file if it exists");
   command->add_flag("--json", options->json, "Print JSON instead of tables");

@@ -13,9 +13,6 @@
 namespace oubli {
 namespace {
 
-// Probing every model of a large population costs much and says little more.
-constexpr std::size_t kProbedModels = 10;
-
 void check_samples(const AuditSamples& samples, bool retained_too) {
   if (samples.forgotten.empty())
     fail(ErrorCode::usage, "no forgotten class is named: there is nothing to audit");
@@ -124,21 +121,22 @@ void add_misclassification(AuditResult& result, const std::string& name,
   }
 }
 
+std::size_t probed_models(const Population& features) {
+  return std::min(features.models, kProbedModels);
+}
+
 // AUC of the linear read-out of the features, over the first models.
 std::optional<MeanStd> probe(const Population& features, std::uint32_t label,
                              const AuditInput& input, const AuditOptions& options) {
-  const std::size_t models = std::min(features.models, kProbedModels);
-  std::vector<double> areas(models, -1);
+  std::vector<double> areas(probed_models(features), -1);
   std::vector<std::uint32_t> rows(features.samples);
   std::iota(rows.begin(), rows.end(), 0U);
-  const std::size_t forget[] = {label};
   run_tasks(
-      models, options.workers,
+      areas.size(), options.workers,
       [&](std::size_t model, unsigned) {
         Matrix<float> x(rows.size(), features.columns);
         read_finite(features, model, rows, x);
-        const auto leaks = measure_leaks(x, input.samples.labels, forget, options.seed);
-        if (!leaks.empty() && leaks.front().readout) areas[model] = *leaks.front().readout;
+        areas[model] = probe_area(x, input.samples.labels, label, options.seed).value_or(-1);
       },
       options.stop);
   if (std::ranges::find(areas, -1.0) != areas.end()) return std::nullopt;
@@ -175,24 +173,40 @@ std::string probe_sentence(const ProbeFigures& figures) {
   return {};
 }
 
+// Not all models of a large population are probed: how many.
+std::string probed_sentence(const AuditInput& input, const ProbeFigures& figures) {
+  const auto of = [](std::size_t probed, const Population& features, const char* whose) {
+    return fmt::format("{}{} of {} {} models", probed < features.models ? "the first " : "", probed,
+                       features.models, whose);
+  };
+  std::vector<std::string> parts;
+  if (figures.seen) parts.push_back(of(figures.seen_models, *input.seen_features, "seen"));
+  if (figures.unseen) parts.push_back(of(figures.unseen_models, *input.unseen_features, "unseen"));
+  return parts.empty() ? "" : fmt::format(" Probed: {}.", fmt::join(parts, " and "));
+}
+
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
   for (const std::uint32_t label : result.forgotten) {
     ProbeFigures figures;
     figures.label = label;
     const auto add = [&](const std::optional<Population>& features, const char* whose,
-                         std::optional<MeanStd>& figure, std::string& reason) {
+                         std::optional<MeanStd>& figure, std::size_t& models, std::string& reason) {
       if (!features) {
         reason = fmt::format("no features of {} models were given", whose);
         return;
       }
       figure = probe(*features, label, input, options);
-      if (!figure) reason = why_no_probe(input.samples, label);
+      if (figure)
+        models = probed_models(*features);
+      else
+        reason = why_no_probe(input.samples, label);
     };
-    add(input.seen_features, "seen", figures.seen, figures.seen_reason);
-    add(input.unseen_features, "unseen", figures.unseen, figures.unseen_reason);
+    add(input.seen_features, "seen", figures.seen, figures.seen_models, figures.seen_reason);
+    add(input.unseen_features, "unseen", figures.unseen, figures.unseen_models,
+        figures.unseen_reason);
     if (!input.seen_features && !input.unseen_features)
       figures.seen_reason = figures.unseen_reason = "no features were given";
-    figures.sentence = probe_sentence(figures);
+    figures.sentence = probe_sentence(figures) + probed_sentence(input, figures);
     result.probes.push_back(std::move(figures));
   }
 }

@@ -47,12 +47,16 @@ struct Misclassification {
   std::vector<MeanStd> shares;  // k' of them
 };
 
-// A linear probe on the features: AUC of "is this sample of class `label`", cross-fitted.
+// A linear probe on the features: AUC of "is this sample of class `label`", cross-fitted, over the
+// first kProbedModels models: probing every model of a large population costs much and says little
+// more.
+inline constexpr std::size_t kProbedModels = 10;
 struct ProbeFigures {
   std::uint32_t label = 0;
+  std::size_t seen_models = 0, unseen_models = 0;  // that were probed
   std::optional<MeanStd> seen, unseen;
   std::string seen_reason, unseen_reason;  // why one is missing
-  std::string sentence;                    // what it means
+  std::string sentence;                    // what it means, and how many models were probed
 };
 
 struct AuditResult {

@@ -175,6 +175,8 @@ void to_json(nlohmann::json& json, const AuditResult& result) {
     nlohmann::json row{{"class", probe.label},
                        {"seen", figure(probe.seen)},
                        {"unseen", figure(probe.unseen)},
+                       {"seen_models", probe.seen_models},
+                       {"unseen_models", probe.unseen_models},
                        {"sentence", probe.sentence}};
     // "reason" is what there was before each had its own.
     const std::string& reason = !probe.seen ? probe.seen_reason : probe.unseen_reason;

@@ -370,6 +370,18 @@ TEST(Audit, ProbesFeatures) {
   EXPECT_GT(result.probes[0].seen->mean, 0.9);
   EXPECT_THAT(result.probes[0].sentence, HasSubstr("linear probe finds"));
   EXPECT_THAT(result.probes[0].sentence, HasSubstr("was not measured"));
+  EXPECT_THAT(result.probes[0].sentence, HasSubstr("Probed: 10 of 10 seen models."));
+
+  // Of many models only the first are probed, and it says so.
+  features.models = 13;
+  s.input.unseen_features = made_population(features, 6, "unseen features");
+  const AuditResult both = audit(s.input, quick());
+  EXPECT_EQ(both.probes[0].unseen_models, kProbedModels);
+  EXPECT_THAT(to_text(both), HasSubstr("10 of 10 seen models and the first 10 of 13 unseen"));
+  const nlohmann::json json = nlohmann::json(both)["probes"][0];
+  EXPECT_EQ(json["seen_models"], 10);
+  EXPECT_EQ(json["unseen_models"], 10);
+  EXPECT_EQ(nlohmann::json(result)["probes"][0]["unseen_models"], 0);
 }
 
 TEST(Audit, FindsAClearLeakAndNamesTheDirection) {

@@ -71,6 +71,33 @@ double cross_fitted_readout(MatrixView<const float> logits, std::span<const std:
   return sum / 2;
 }
 
+// Which of `labels` are c, and which count at all.
+struct Sides {
+  std::vector<std::size_t> rows;
+  std::vector<std::uint8_t> positive;  // of each of `rows`
+  std::size_t own = 0;
+};
+
+Sides sides_of(std::span<const std::uint32_t> labels, std::size_t c,
+               std::span<const std::size_t> forget) {
+  Sides sides;
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    const bool own = labels[n] == c;
+    if (!own && std::ranges::find(forget, labels[n]) != forget.end()) continue;
+    sides.rows.push_back(n);
+    sides.positive.push_back(own ? 1 : 0);
+    if (own) ++sides.own;
+  }
+  return sides;
+}
+
+std::optional<double> readout_area(MatrixView<const float> logits, const Sides& sides,
+                                   std::size_t c, std::uint64_t seed) {
+  if (std::min(sides.own, sides.rows.size() - sides.own) < kReadoutSamples) return std::nullopt;
+  return cross_fitted_readout(logits, sides.rows, sides.positive,
+                              RandomStream(seed, task_id("leak halves", {c})));
+}
+
 }  // namespace
 
 double area_under_curve(std::span<const double> scores, std::span<const std::uint8_t> positive) {
@@ -101,28 +128,26 @@ std::vector<Leak> measure_leaks(MatrixView<const float> logits,
   OUBLI_ASSERT(logits.rows() == labels.size());
   std::vector<Leak> leaks;
   for (const std::size_t c : forget) {
-    std::vector<std::size_t> rows;
-    std::vector<std::uint8_t> positive;
+    const Sides sides = sides_of(labels, c, forget);
+    if (sides.own == 0 || sides.own == sides.rows.size()) continue;
     std::vector<double> scores;
-    Leak leak{c, 0, 0, {}};
-    for (std::size_t n = 0; n < labels.size(); ++n) {
-      const bool own = labels[n] == c;
-      if (!own && std::ranges::find(forget, labels[n]) != forget.end()) continue;
-      rows.push_back(n);
-      positive.push_back(own ? 1 : 0);
+    for (const std::size_t n : sides.rows) {
       double sum = 0;
       for (const float value : logits.row(n)) sum += static_cast<double>(value);
       scores.push_back(-sum);
-      if (own) ++leak.samples;
     }
-    if (leak.samples == 0 || leak.samples == rows.size()) continue;
-    leak.ghost = fold(area_under_curve(scores, positive));
-    if (leak.samples >= kReadoutSamples && rows.size() - leak.samples >= kReadoutSamples)
-      leak.readout = fold(cross_fitted_readout(logits, rows, positive,
-                                               RandomStream(seed, task_id("leak halves", {c}))));
+    Leak leak{c, sides.own, fold(area_under_curve(scores, sides.positive)), {}};
+    if (const auto area = readout_area(logits, sides, c, seed)) leak.readout = fold(*area);
     leaks.push_back(leak);
   }
   return leaks;
+}
+
+std::optional<double> probe_area(MatrixView<const float> features,
+                                 std::span<const std::uint32_t> labels, std::size_t c,
+                                 std::uint64_t seed) {
+  OUBLI_ASSERT(features.rows() == labels.size());
+  return readout_area(features, sides_of(labels, c, {}), c, seed);
 }
 
 }  // namespace oubli

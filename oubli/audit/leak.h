@@ -27,7 +27,7 @@ struct Leak {
   std::optional<double> readout;  // from the best linear read-out; none below kReadoutSamples
 };
 
-// Fewer samples of the forgotten class than this cannot carry a fitted read-out.
+// Fewer samples of either kind than this cannot carry a fitted read-out.
 inline constexpr std::size_t kReadoutSamples = 20;
 
 // logits: samples x retained classes, as the unlearned model puts them out. labels: in the original
@@ -38,5 +38,12 @@ inline constexpr std::size_t kReadoutSamples = 20;
                                               std::span<const std::uint32_t> labels,
                                               std::span<const std::size_t> forget,
                                               std::uint64_t seed = 0);
+
+// The same read-out as a probe on features (samples x features): AUC of "is this input of class
+// c?", against all others. Not folded: the half it was fitted on says which side is c's, so that
+// noise gives 1/2 on average over models, and not more. None below kReadoutSamples.
+[[nodiscard]] std::optional<double> probe_area(MatrixView<const float> features,
+                                               std::span<const std::uint32_t> labels, std::size_t c,
+                                               std::uint64_t seed = 0);
 
 }  // namespace oubli

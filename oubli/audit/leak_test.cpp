@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -88,6 +89,33 @@ TEST(Leak, NoiseTellsNothing) {
   const double five_sigma = 5 * std::sqrt((1 / 400.0 + 1 / 1600.0) / 12);
   EXPECT_LT(leak.ghost, 0.5 + five_sigma);
   EXPECT_LT(*leak.readout, 0.5 + five_sigma);
+}
+
+// The mean over 20 models of noise: standard error sqrt((1/40 + 1/160) / 12 / 20) = 0.0114 of one
+// half; outside of 5 of them with probability 6e-7. Folded values are never below one half; all 20
+// on one side of it have a chance of 2^-19.
+TEST(Leak, ProbesOfNoiseAreOneHalfOnAverage) {
+  std::vector<std::uint32_t> labels;
+  for (std::uint32_t n = 0; n < 200; ++n) labels.push_back(n % 5);
+  double mean = 0, least = 1, most = 0;
+  for (std::uint64_t model = 0; model < 20; ++model) {
+    RandomStream random(4, model);
+    Matrix<float> noise(200, 8);
+    for (float& value : noise.flat()) value = static_cast<float>(random.normal());
+    const double area = probe_area(noise, labels, 2).value();
+    mean += area / 20;
+    least = std::min(least, area);
+    most = std::max(most, area);
+    const Leak leak = measure_leaks(noise, labels, std::vector<std::size_t>{2}).at(0);
+    EXPECT_EQ(*leak.readout, std::max(area, 1 - area));
+  }
+  EXPECT_NEAR(mean, 0.5, 5 * 0.0114);
+  EXPECT_LT(least, 0.5);
+  EXPECT_GT(most, 0.5);
+  labels[2] = 0;  // 39 of the class, and then too few
+  EXPECT_TRUE(probe_area(Matrix<float>(200, 8), labels, 2).has_value());
+  for (std::size_t n = 7; n < 110; n += 5) labels[n] = 0;
+  EXPECT_FALSE(probe_area(Matrix<float>(200, 8), labels, 2).has_value());
 }
 
 TEST(Leak, FewSamplesGiveNoReadoutAndAbsentClassesNothing) {

@@ -291,6 +291,13 @@ TEST(Audit, ForgottenMeanIsTheClassAndRetainedMeanTheMean) {
         mean += *result.leaks.classes[c].observers[o].attacks[a].advantage.value / 3;
       EXPECT_NEAR(*result.leaks.retained[o].attacks[a].advantage.value, mean, 1e-12);
     }
+    if (result.leaks.retained[o].observer == Observer::label) continue;
+    for (const auto figure : {&ObserverLeak::ks, &ObserverLeak::ks_largest}) {
+      double mean = 0;
+      for (const std::size_t c : {0U, 2U, 3U})
+        mean += *(result.leaks.classes[c].observers[o].*figure).value / 3;
+      EXPECT_NEAR(*(result.leaks.retained[o].*figure).value, mean, 1e-12);
+    }
   }
 }
 

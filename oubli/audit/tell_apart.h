@@ -53,7 +53,7 @@ struct ObserverLeak {
   std::vector<AttackFigure> attacks;
   std::size_t worst = 0;  // index into `attacks` of the largest advantage
   Figure ks;              // mean over random directions
-  Figure ks_largest;      // over the same directions
+  Figure ks_largest;      // over the same directions; of several classes: the mean of theirs
   Figure ks_ones;         // along (1, ..., 1), the only direction normalization changes
 };
 

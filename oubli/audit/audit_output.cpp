@@ -192,6 +192,13 @@ std::string to_text(const AuditResult& result) {
   TextTable leaks({{"classes"}, {"observer"}, {"figure"}, {"leak", right}, {"floor", right}});
   add_leaks(leaks, result.forgotten.size() > 1 ? "forgotten (mean)" : "forgotten",
             result.leaks.forgotten, result.floor ? &result.floor->forgotten : nullptr);
+  for (std::size_t c = 0; c < result.leaks.classes.size() && result.forgotten.size() > 1; ++c) {
+    const ClassLeaks& of_class = result.leaks.classes[c];
+    if (!of_class.forgotten) continue;
+    leaks.add_rule();
+    add_leaks(leaks, class_label(of_class.label, result.class_names), of_class.observers,
+              result.floor ? &result.floor->classes[c].observers : nullptr);
+  }
   if (!result.leaks.retained.empty()) {
     leaks.add_rule();
     add_leaks(leaks, "retained (mean)", result.leaks.retained,
@@ -248,7 +255,8 @@ std::string to_text(const AuditResult& result) {
 
 std::string to_csv(const AuditResult& result) {
   std::string csv =
-      "class,name,forgotten,observer,figure,value,low,high,floor,floor_low,floor_high,reason\n";
+      "class,name,forgotten,observer,figure,value,low,high,floor,floor_low,floor_high,reason,"
+      "floor_reason\n";
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.6f}", *value) : std::string();
   };
@@ -262,12 +270,13 @@ std::string to_csv(const AuditResult& result) {
         const Figure missing = Figure::missing(result.floor_reason);
         const Figure& other = of_floor != nullptr ? *of_floor : missing;
         csv += fmt::format(
-            "{},{},{},{},{},{},{},{},{},{},{},{}\n", of_class.label,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{}\n", of_class.label,
             of_class.label < result.class_names.size() ? quoted(result.class_names[of_class.label])
                                                        : "",
             of_class.forgotten ? 1 : 0, name_of(leak.observer), what, number(value.value),
             number(value.low), number(value.high), number(other.value), number(other.low),
-            number(other.high), value.reason.empty() ? "" : quoted(value.reason));
+            number(other.high), value.reason.empty() ? "" : quoted(value.reason),
+            other.reason.empty() ? "" : quoted(other.reason));
       };
       for (std::size_t a = 0; a < leak.attacks.size(); ++a)
         add(name_of(leak.attacks[a].attack), leak.attacks[a].advantage,

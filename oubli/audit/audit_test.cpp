@@ -19,6 +19,7 @@ using testing::Made;
 using testing::made_labels;
 using testing::made_population;
 using testing::made_samples;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 // Few directions and resamples: what is tested here does not need more.
@@ -180,6 +181,9 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   const std::string csv = to_csv(result);
   // Per class and observer four attacks and three KS figures; and the header.
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);
+  EXPECT_THAT(csv, HasSubstr(",reason,floor_reason\n"));
+  EXPECT_THAT(csv, HasSubstr(",,,\"a label is not a number: there is nothing to project\","
+                             "\"no second population of unseen models was given\"\n"));
 }
 
 // Nothing but samples of the forgotten class: what needs others is missing, and says so.
@@ -256,6 +260,10 @@ TEST(Audit, NamesTheWorstOfSeveralClasses) {
   EXPECT_EQ(json["worst"]["attack"], name_of(worst->attack.attack));
   EXPECT_EQ(json["worst"]["advantage"]["value"], *worst->attack.advantage.value);
   EXPECT_THAT(to_text(result), HasSubstr("forgotten (mean)"));
+  // Each of them too, and the other classes not.
+  for (const char* row : {"\n1                 logits", "\n4                 logits"})
+    EXPECT_THAT(to_text(result), HasSubstr(row));
+  EXPECT_THAT(to_text(result), Not(HasSubstr("\n2                 logits")));
   EXPECT_THAT(to_text(result),
               HasSubstr("Worst single figure: class " + std::to_string(worst->label) + ", "));
 }

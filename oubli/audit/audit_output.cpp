@@ -139,7 +139,8 @@ void to_json(nlohmann::json& json, const AuditResult& result) {
       {"bootstrap", result.options.bootstrap},
       {"intervals",
        "95 %; advantages: bootstrap over the test models, attacks as fitted (Welch's with few "
-       "of them); KS: jackknife over all models"},
+       "of them); KS: jackknife over all models, the spread of a statistic that is above 0 even "
+       "between equal populations: compare it with the floor, not with 0"},
       {"seed", result.options.seed}};
   if (result.floor)
     json["floor"] = *result.floor;
@@ -211,8 +212,10 @@ std::string to_text(const AuditResult& result) {
   std::string text = fmt::format(
       "Forgotten: {}. {} seen and {} unseen models, {} samples, {} classes.\n"
       "Attacks: advantage 2 (accuracy - 1/2) on models they have not seen, 0 none, 1 certain; in\n"
-      "brackets 95 % intervals over the test models. Floor: unseen models against other unseen "
-      "ones.\n\n",
+      "brackets 95 % intervals over the test models. KS: distance between the populations, in\n"
+      "brackets the 95 % spread of this statistic over all models (jackknife). It is above 0 even\n"
+      "between equal populations, which are finitely many models: compare it with the floor, not\n"
+      "with 0. Floor: unseen models against other unseen ones.\n\n",
       fmt::join(forgotten, ", "), result.models_seen, result.models_unseen, result.samples,
       result.classes);
   text += leaks.text();

@@ -178,6 +178,8 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   const std::string text = to_text(result);
   EXPECT_THAT(text, HasSubstr("n/a, floor: no second population"));
   EXPECT_THAT(text, HasSubstr("(worst)"));
+  EXPECT_THAT(text, HasSubstr("compare it with the floor, not\nwith 0"));
+  EXPECT_THAT(json["options"]["intervals"].get<std::string>(), HasSubstr("not with 0"));
   const std::string csv = to_csv(result);
   // Per class and observer four attacks and three KS figures; and the header.
   EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);

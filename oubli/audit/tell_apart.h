@@ -75,7 +75,9 @@ struct Leaks {
 
 // Intervals: bootstrap over the test models of both populations, attacks as fitted (percentile,
 // expanded for small numbers of models [Hesterberg 2015, section 5.3]); Welch's below kFewModels
-// test models (bootstrap.h). Those of the KS statistics: jackknife over all models.
+// test models (bootstrap.h). Those of the KS statistics: jackknife over all models, around the
+// statistic's expected value for this many models. That is above 0 even where the populations are
+// equal, and so may be the whole interval: the floor is what to compare with.
 [[nodiscard]] Leaks tell_apart(const Population& first, const Population& second,
                                const AuditSamples& samples, const AuditOptions& options);
 

@@ -343,7 +343,9 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
     ks = paragraph(
              "How far apart the outputs of unlearned and retrained models lie, seen along one "
              "direction at a time. The all-ones direction is the only one in which normalization "
-             "can differ from naive deletion.") +
+             "can differ from naive deletion. Equal populations, too, are some way apart, because "
+             "they are finitely many models: the floor is what to compare with, not 0. Intervals "
+             "are a jackknife over all models.") +
          ks;
   sections.add("ks" + suffix, titled("Distance by direction"), ks);
   std::string tables;

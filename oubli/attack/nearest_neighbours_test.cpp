@@ -84,6 +84,15 @@ TEST(NearestNeighbours, AllPointsEqualVotesByPosition) {
   EXPECT_EQ(predict(train, query, {}), std::vector<std::uint8_t>{0});
 }
 
+TEST(NearestNeighbours, OneLabelIsTheAnswer) {
+  Points train = two_gaussians(300, 4, 1, 9);
+  const Points test = two_gaussians(50, 4, 1, 10);
+  for (const std::uint8_t label : {std::uint8_t{0}, std::uint8_t{1}}) {
+    std::ranges::fill(train.y, label);
+    EXPECT_EQ(predict(train, test.x, {}), std::vector<std::uint8_t>(test.x.rows(), label));
+  }
+}
+
 TEST(NearestNeighbours, FewerPointsThanNeighboursAllVote) {
   Points train{Matrix<float>(3, 2), {1, 1, 0}};
   const Matrix<float> query(1, 2);

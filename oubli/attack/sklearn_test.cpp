@@ -98,7 +98,7 @@ TEST_F(SklearnTest, LogisticRegressionGivesTheSameDecision) {
 
 // Forests have random choices of their own: mean accuracies over 20 seeds agree within 4 standard
 // errors of their difference (wrongly missed with probability 6e-5 per comparison, were the seeds
-// normal) and 0.002 for binned split points. On the 2000 test points here that is an interval of
+// normal) and 0.002 for binned split points. On the 1500 test points here that is an interval of
 // +-0.014 and +-0.008 ("logits", depth 5 and unlimited) and +-0.006 ("coarse", where binning is
 // exact).
 TEST_F(SklearnTest, ForestsAreAsAccurate) {

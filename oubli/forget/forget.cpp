@@ -4,7 +4,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "oubli/array/row_blocks.h"
@@ -58,24 +57,16 @@ void check_free(const std::filesystem::path& path, AtomicFile& staged, bool repl
 }
 
 // The names of the forgotten classes must not be in the new file. What is found could not be cut
-// out; it is reported without the name itself, which does not belong in a receipt.
+// out.
 void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, StagedModel& staged) {
-  const auto own = inputs.model->class_names();
-  for (const std::size_t c : request.forget) {
-    std::set<std::string> names;
-    if (!request.class_names.empty()) names.insert(request.class_names[c]);
-    if (own) names.insert((*own)[c]);
-    for (const std::string& name : names)
-      for (std::string place : staged.written->places_with_name(name)) {
-        for (auto at = place.find(name); at != std::string::npos; at = place.find(name, at + 3))
-          place.replace(at, name.size(), "...");
+  for (const std::size_t c : request.forget)
+    for (const std::string& name : names_of_class(*inputs.model, request, c))
+      for (std::string place : staged.written->places_with_name(name))
         staged.findings.push_back(
-            {place,
+            {std::move(place),
              fmt::format("still says the name of forgotten class {}: it could not be cut out "
                          "without breaking what it stands in",
                          c)});
-      }
-  }
 }
 
 // Whether the retained classes' means can be written for the next request.
@@ -208,6 +199,16 @@ void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, Fo
   const HeadView& head = inputs.model->head();
   plan.leaks = check_leaks(head, plan.new_head_view(head), plan.filtration, request.forget,
                            *inputs.data, request.seed);
+  // A run was checked before anything was done; for arrays only this check computes logits.
+  const LeakCheck& leaks = *plan.leaks;
+  if (inputs.run != nullptr || request.ignore_accuracy || leaks.kept_samples == 0) return;
+  const double right =
+      static_cast<double>(leaks.kept_right) / static_cast<double>(leaks.kept_samples);
+  if (near_chance(right, plan.retained.size(), leaks.kept_samples))
+    plan.warnings.push_back(
+        fmt::format("labels look misaligned: the model calls {} of {} samples of retained classes "
+                    "by their label, near chance. Is it the right class that goes?",
+                    leaks.kept_right, leaks.kept_samples));
 }
 
 std::filesystem::path receipt_path(const std::filesystem::path& model) {

@@ -284,6 +284,70 @@ TEST(Forget, ACopyOfTheForgottenRowIsReported) {
   EXPECT_EQ(receipt["findings"][0]["where"], "ema.W");
 }
 
+// A row of the head of its own name, as in models of one output per person.
+TEST(Forget, TheReceiptDoesNotSayTheNameAnywhere) {
+  const TempFolder folder;
+  const World world(5, 8, 30);
+  {
+    AtomicFile out(folder / "old.npz");
+    NpzWriter writer(out);
+    writer.add("bob.weight", to_tensor(MatrixView<const float>(world.weights)).view(""));
+    writer.add("bob.prototypes", to_tensor(std::vector<double>(5), DType::f64).view(""));
+    writer.finish();
+    out.commit();
+  }
+  const auto model =
+      ModelFile::open(folder / "old.npz", {.weights = "bob.weight", .bias = std::string()});
+  ForgetInputs inputs{.model = model.get()};
+  inputs.data = world.data(Space::features, *model);
+  ForgetRequest request;
+  request.forget = {1};
+  request.class_names = {"ann", "bob", "cem", "dee", "eve"};
+  ForgetPlan plan = plan_forget(inputs, request);
+  const std::string receipt = carry_out(inputs, request, plan, {.model = folder / "new.npz"});
+  EXPECT_THAT(receipt, Not(HasSubstr("bob")));
+  EXPECT_THAT(receipt, HasSubstr("\"name\": \"....weight\""));
+  EXPECT_THAT(receipt, HasSubstr("....prototypes"));
+  EXPECT_THAT(receipt, HasSubstr("ann"));
+}
+
+TEST(Forget, LabelsThatTheModelDoesNotMeanAreAWarning) {
+  const TempFolder folder;
+  const World world(6, 12, 30);
+  world.save(folder / "old.npz");
+  const auto model = ModelFile::open(folder / "old.npz");
+  for (const Space space : {Space::features, Space::logits})
+    for (const std::uint32_t shift : {0U, 1U}) {
+      ForgetInputs inputs{.model = model.get()};
+      inputs.data = world.data(space, *model);
+      for (std::uint32_t& label : inputs.data->labels) label = (label + shift) % 6;
+      ForgetRequest request;
+      request.forget = {2};
+      for (const bool ignore : {false, true}) {
+        request.ignore_accuracy = ignore;
+        ForgetPlan plan = plan_forget(inputs, request);
+        look_for_leaks(inputs, request, plan);
+        EXPECT_EQ(plan.leaks->kept_samples, 150U);
+        const bool warned = std::ranges::any_of(plan.warnings, [](const std::string& warning) {
+          return warning.find("misaligned") != std::string::npos;
+        });
+        EXPECT_EQ(warned, shift != 0 && !ignore);
+      }
+    }
+}
+
+TEST(NearChance, IsNeverMostSamples) {
+  for (const std::size_t samples : {1U, 6U, 30U, 10'000U}) {
+    EXPECT_FALSE(near_chance(1, 3, samples));
+    EXPECT_FALSE(near_chance(0.5, 3, samples));
+    EXPECT_TRUE(near_chance(1.0 / 3, 3, samples));
+    EXPECT_TRUE(near_chance(0, 10, samples));
+  }
+  EXPECT_TRUE(near_chance(0.14, 10, 10'000));  // half as much again
+  EXPECT_FALSE(near_chance(0.17, 10, 10'000));
+  EXPECT_TRUE(near_chance(0.17, 10, 100));  // within three standard deviations
+}
+
 TEST(Forget, CompanionsOfAnInterruptedRunAreTakenOverOnlyIfEqual) {
   const TempFolder folder;
   const World world(4, 6, 30);

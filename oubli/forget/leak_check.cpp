@@ -70,16 +70,22 @@ BothLogits logits_after(const HeadView& old_head, const HeadView& new_head,
           logits_of(new_head, values.view(), workers)};
 }
 
-std::size_t count_flips(const BothLogits& logits) {
-  std::size_t flips = 0;
-  for (std::size_t i = 0; i < logits.naive.rows(); ++i) {
+// Fills in what `check` says of labels; rows of the logits are the data's `rows`.
+void compare_labels(const BothLogits& logits, std::span<const std::size_t> retained,
+                    std::span<const std::uint32_t> labels, std::span<const std::size_t> rows,
+                    LeakCheck& check) {
+  check.label_samples = rows.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto best = [i](const Matrix<float>& m) {
       const auto row = m.row(i);
-      return std::ranges::max_element(row) - row.begin();
+      return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
     };
-    if (best(logits.naive) != best(logits.chosen)) ++flips;
+    const std::size_t naive = best(logits.naive), label = labels[rows[i]];
+    if (naive != best(logits.chosen)) ++check.label_flips;
+    if (!std::ranges::binary_search(retained, label)) continue;
+    ++check.kept_samples;
+    if (retained[naive] == label) ++check.kept_right;
   }
-  return flips;
 }
 
 // The mean of the retained logits as a function of what the data holds. Logits are linear in it, so
@@ -176,14 +182,13 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
   BothLogits logits;
   if (readout) {
     logits = logits_after(old_head, new_head, plan, data, rows);
-    check.label_samples = rows.size();
-    check.label_flips = count_flips(logits);
+    compare_labels(logits, plan.filter.retained, data.labels, rows, check);
   } else {
     const std::size_t most_labels =
         std::min(most_logits, at_most(kLabelSteps, old_head.classes() * data.values.shape[1]));
     const std::vector<std::size_t> some = choose_for_leaks(data.labels, forget, most_labels, seed);
-    check.label_samples = some.size();
-    check.label_flips = count_flips(logits_after(old_head, new_head, plan, data, some));
+    compare_labels(logits_after(old_head, new_head, plan, data, some), plan.filter.retained,
+                   data.labels, some, check);
     // One column with the same mean: the ghost is the same, a read-out of it is dropped.
     logits = mean_logits_after(old_head, new_head, plan, forget, data, rows);
   }

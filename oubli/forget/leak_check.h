@@ -34,6 +34,10 @@ struct LeakCheck {
   std::size_t label_flips = 0;
   // Among so many: all that took part, or a seeded choice where all logits would take too long.
   std::size_t label_samples = 0;
+  // Of those, samples of retained classes, and how many of them naive deletion calls by their
+  // label.
+  std::size_t kept_samples = 0;
+  std::size_t kept_right = 0;
   std::vector<std::string> not_checked;  // and why
 };
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "oubli/base/digest.h"
 #include "oubli/base/json.h"
 #include "oubli/base/version.h"
 #include "oubli/forget/signature.h"
+#include "oubli/model/residue.h"
 
 namespace oubli {
 namespace {
@@ -148,14 +150,57 @@ std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetPla
   return list;
 }
 
-Json findings_json(std::span<const Finding> findings) {
-  Json list = Json::array();
-  for (const Finding& finding : findings)
-    list.push_back({{"where", finding.where}, {"text", finding.text}});
-  return list;
-}
+// Tensors, nodes and outputs may be called by the names of forgotten classes, which do not belong
+// in a receipt.
+class Masked {
+ public:
+  Masked(const ForgetInputs& inputs, const ForgetRequest& request) {
+    for (const std::size_t c : request.forget)
+      names_.merge(names_of_class(*inputs.model, request, c));
+  }
+
+  [[nodiscard]] std::string name(std::string text) const {
+    for (const std::string& forgotten : names_)
+      if (mentions_name(text, forgotten)) text = without_name(text, forgotten);
+    return text;
+  }
+  // Of our own sentences, only what they quote.
+  [[nodiscard]] std::string sentence(std::string_view text) const {
+    std::string masked;
+    for (bool quoted = false;; quoted = !quoted) {
+      const std::size_t end = text.find('\'');
+      const std::string part(text.substr(0, end));
+      masked += quoted ? name(part) : part;
+      if (end == std::string_view::npos) return masked;
+      masked += '\'';
+      text.remove_prefix(end + 1);
+    }
+  }
+  [[nodiscard]] Json findings(std::span<const Finding> all) const {
+    Json list = Json::array();
+    for (const Finding& finding : all)
+      list.push_back({{"where", name(finding.where)}, {"text", sentence(finding.text)}});
+    return list;
+  }
+  [[nodiscard]] Json head(const ModelFile& model, const std::string& sha256) const {
+    Json json = head_json(model, sha256);
+    json["name"] = name(json["name"].get<std::string>());
+    return json;
+  }
+
+ private:
+  std::set<std::string> names_;
+};
 
 }  // namespace
+
+std::set<std::string> names_of_class(const ModelFile& model, const ForgetRequest& request,
+                                     std::size_t c) {
+  std::set<std::string> names;
+  if (!request.class_names.empty()) names.insert(request.class_names[c]);
+  if (const auto own = model.class_names()) names.insert((*own)[c]);
+  return names;
+}
 
 const std::vector<std::string>& limits_of_the_method() {
   static const std::vector<std::string> limits{
@@ -221,17 +266,18 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
                {"version", kReceiptVersion},
                {"program",
                 {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
+  const Masked masked(inputs, request);
   receipt["input"] = {{"files", files_json(plan.digests.model)},
-                      {"head", head_json(*inputs.model, plan.digests.head)}};
+                      {"head", masked.head(*inputs.model, plan.digests.head)}};
   receipt["output"] = {{"files", files_json(written)},
-                       {"head", head_json(*staged.written, plan.new_head_sha256)}};
+                       {"head", masked.head(*staged.written, plan.new_head_sha256)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
   receipt.update(plan_json(inputs, request, plan));
   receipt["self_check"] = self_check_json(plan.self_check, true);
   std::vector<Finding> findings = inputs.model->findings();
   findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
-  receipt["findings"] = findings_json(findings);
+  receipt["findings"] = masked.findings(findings);
   if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
   return to_text(receipt, 1) + "\n";
 }

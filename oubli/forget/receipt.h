@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ class ReceiptPart {
 
 // Whether the receipt names a file of this digest as its result.
 [[nodiscard]] bool is_output_of(const nlohmann::ordered_json& receipt, const std::string& sha256);
+
+// What a class is called: by the model, and by the request.
+[[nodiscard]] std::set<std::string> names_of_class(const ModelFile& model,
+                                                   const ForgetRequest& request, std::size_t c);
 
 // What nobody should read into a receipt, in plain words.
 [[nodiscard]] const std::vector<std::string>& limits_of_the_method();

@@ -124,22 +124,25 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
       static_cast<double>(labels.size());
 }
 
+bool near_chance(double accuracy, std::size_t classes, std::size_t samples) {
+  // Chance is right once in `classes` times; three standard deviations above that is still chance.
+  const double chance = 1 / static_cast<double>(classes);
+  const double deviation = std::sqrt(chance * (1 - chance) / static_cast<double>(samples));
+  return accuracy < 0.5 && accuracy <= 1.5 * chance + 3 * deviation;
+}
+
 void ModelRun::check_alignment(std::span<const std::size_t> forget,
                                std::span<const std::string> class_names) const {
-  const auto classes = static_cast<double>(report_.class_accuracy.size());
-  const auto samples = static_cast<double>(report_.samples);
-  // Chance is right once in `classes` times; three standard deviations above that is still chance.
-  const double chance = 1 / classes;
-  const double near_chance = 1.5 * chance + 3 * std::sqrt(chance * (1 - chance) / samples);
-  if (report_.accuracy <= near_chance) {
+  const std::size_t classes = report_.class_accuracy.size();
+  if (near_chance(report_.accuracy, classes, report_.samples)) {
     fail(ErrorCode::unfilterable,
          "labels look misaligned: the model is right on {:.1f} % of {} samples, near chance "
          "({:.1f} %). {}; {}. Check the "
          "order of the classes (--class-names) and how inputs are made (--scale, --mean, --std, "
          "--layout), or say "
          "--ignore-accuracy",
-         100 * report_.accuracy, report_.samples, 100 * chance, report_.labels,
-         report_.preparation);
+         100 * report_.accuracy, report_.samples, 100 / static_cast<double>(classes),
+         report_.labels, report_.preparation);
   }
   for (const std::size_t c : forget) {
     const double accuracy = report_.class_accuracy[c];

@@ -55,6 +55,10 @@ struct RunCheck {
   bool as_float = false;
 };
 
+// Whether a model that is right so often may as well be guessing. Half of the samples or more is
+// not guessed, however few they are.
+[[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
+
 // A model run on data: the features of all samples, in a temporary file (memory does not grow with
 // their number), and what is needed to run its successor on the same data.
 class ModelRun {
@@ -66,7 +70,7 @@ class ModelRun {
 
   [[nodiscard]] const RunReport& report() const { return report_; }
   [[nodiscard]] const CalibrationData& calibration() const { return calibration_; }
-  // Error{unfilterable} if the model is wrong about nearly everything, or about most samples of a
+  // Error{unfilterable} if the model is near chance, or wrong about most samples of a
   // class to be forgotten: then the labels are likely not what the model means by them.
   void check_alignment(std::span<const std::size_t> forget,
                        std::span<const std::string> class_names) const;

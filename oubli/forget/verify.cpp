@@ -45,6 +45,7 @@ struct Claims {
     std::optional<std::size_t> after;
   };
   ForgetRequest request;
+  std::optional<Solver> chosen;  // by auto, or asked for
   std::optional<std::string> target_sha256;
   std::vector<File> before, after;  // the files of the old model, and all that were written
   Head head_before, head_after;
@@ -71,6 +72,13 @@ Claims claims_of(const Json& receipt) {
   const ReceiptPart whole(receipt);
   Claims claims;
   claims.request = request_of(receipt);
+  if (const ReceiptPart solver = whole["solver"]; !solver.is_null()) {
+    claims.chosen = solver_named(solver["chosen"].text());
+    const Solver asked = claims.request.solver;
+    if (!claims.chosen || *claims.chosen == Solver::automatic ||
+        (asked != Solver::automatic && asked != *claims.chosen))
+      solver["chosen"].refuse("a solver that this program knows, and the one asked for");
+  }
   if (whole["request"].has("target_sha256"))
     claims.target_sha256 = whole["request"]["target_sha256"].text();
   claims.before = files_in(whole["input"]["files"]);
@@ -233,6 +241,9 @@ std::string engine(const std::string& runtime, const std::string& instructions) 
 VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
                           const ForgetInputs& original) {
   ForgetRequest request = claims.request;
+  // auto's choice depends on whether its gain was measured on data or estimated from means, and
+  // either may be what is left to verify with.
+  if (claims.chosen) request.solver = *claims.chosen;
   if (request.method == Method::custom) {
     if (!inputs.custom_target) return not_made(kComputedAnew, "method custom needs --target");
     request.custom_target = inputs.custom_target;
@@ -351,7 +362,7 @@ void check_original(const Claims& claims, const VerifyInputs& inputs,
   }
   if (original.means && claims.means)
     steps.push_back(files_step("its means", *claims.means, "means", original.means_files));
-  if (original.data && !claims.means && claims.data) {
+  if (original.data && claims.data) {
     const bool known = std::ranges::all_of(original.data->files, [&](const FileDigest& file) {
       return std::ranges::find(*claims.data, file.sha256, &Claims::File::sha256) !=
              claims.data->end();

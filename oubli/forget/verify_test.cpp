@@ -103,6 +103,54 @@ TEST_F(Verify, AnHonestReceiptPassesEveryStep) {
     }
 }
 
+// auto measures its gain where there is data, and estimates it where there are means alone.
+TEST_F(Verify, AChoiceMadeOnDataIsVerifiedFromMeansAndTheOtherWayRound) {
+  // Samples that scatter far more within classes than the means file knows of.
+  RandomStream random(4, 0);
+  auto values = std::make_shared<Matrix<float>>(200, 7);
+  CalibrationData data;
+  for (std::size_t i = 0; i < 200; ++i) {
+    data.labels.push_back(static_cast<std::uint32_t>(i % 5));
+    for (float& value : values->row(i)) value = static_cast<float>(20 * random.normal());
+  }
+  data.values = tensor_view(MatrixView<const float>(*values), "data");
+  data.owner = values;
+  {
+    AtomicFile out(folder_ / "data.bin");
+    out.write(std::as_bytes(values->flat()));
+    out.commit();
+  }
+  data.files = {digest_of("data", folder_ / "data.bin")};
+  ForgetInputs with_data = original_;
+  with_data.data = data;
+  forget(with_data, folder_ / "by-data.npz", std::nullopt);
+  const auto receipt =
+      parse_receipt(read_text_file(receipt_path(folder_ / "by-data.npz")), "receipt");
+  ASSERT_NE(receipt["solver"]["chosen"], receipt_["solver"]["chosen"]);
+  const auto by_data = ModelFile::open(folder_ / "by-data.npz");
+
+  VerifyInputs inputs = everything();
+  inputs.model = by_data.get();
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "the new head, computed anew"),
+            State::passed);
+  inputs = everything();
+  inputs.original = &with_data;
+  EXPECT_EQ(state_of(verify_receipt(receipt_, inputs), "the new head, computed anew"),
+            State::passed);
+  // Data that was named is compared, even where there are means.
+  inputs.model = by_data.get();
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "its data"), State::passed);
+  with_data.data->files[0].sha256 = std::string(64, '0');
+  EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "its data"), State::failed);
+  // What was chosen cannot be another one than was asked for.
+  auto lie = receipt;
+  lie["request"]["solver"] = "paper";
+  lie["solver"]["chosen"] = "ridge";
+  const Error refused = error_of([&] { (void)verify_receipt(lie, inputs); });
+  EXPECT_EQ(refused.code(), ErrorCode::bad_input);
+  EXPECT_THAT(refused.what(), HasSubstr("chosen"));
+}
+
 TEST_F(Verify, EveryChangeOfTheReceiptBreaksTheSignature) {
   // Each value of the receipt in turn, however deep, is replaced.
   const auto flat = receipt_.flatten();

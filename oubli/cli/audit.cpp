@@ -21,6 +21,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/whole_number.h"
 
 namespace oubli::cli {
 namespace {
@@ -290,7 +291,9 @@ void add_choices(CLI::App& command, Options& options) {
                   "Resamples for the intervals: 100 or more, or 0 for none")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command.add_option("--seed", audit.seed, "Seed")->capture_default_str();
+  command.add_option("--seed", audit.seed, "Seed")
+      ->check(require_whole_number)
+      ->capture_default_str();
   audit.workers = available_cores();
   command.add_option("--jobs", audit.workers, "Threads (the result does not depend on it)")
       ->check(CLI::Range(1, 1024))

@@ -1,5 +1,8 @@
 #include "oubli/base/output.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 
@@ -8,11 +11,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool same_file(const fs::path& a, const fs::path& b) {
-  if (a.empty() || b.empty()) return false;
-  std::error_code unknown;  // one of them is not there yet
-  if (fs::equivalent(a, b, unknown)) return true;
-  return fs::weakly_canonical(a, unknown) == fs::weakly_canonical(b, unknown);
+// A path as it was given, and where that leads.
+struct Place {
+  explicit Place(const fs::path& path) : given(path) {
+    if (given.empty()) return;
+    std::error_code unknown;  // it is not there yet
+    real = fs::weakly_canonical(given, unknown);
+    // Of a link: where the link itself is.
+    const fs::path folder = given.has_parent_path() ? given.parent_path() : ".";
+    own = fs::weakly_canonical(folder, unknown) / given.filename();
+    is_folder = fs::is_directory(given, unknown);
+  }
+
+  fs::path given, real, own;
+  bool is_folder = false;
+};
+
+std::vector<Place> places(std::span<const fs::path> paths) { return {paths.begin(), paths.end()}; }
+
+bool same_file(const Place& a, const Place& b) {
+  if (a.given.empty() || b.given.empty()) return false;
+  std::error_code unknown;
+  return fs::equivalent(a.given, b.given, unknown) || a.real == b.real;
+}
+
+bool is_inside(const fs::path& file, const fs::path& folder) {
+  return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
 
 }  // namespace
@@ -32,14 +56,22 @@ void prepare_output(const fs::path& path, bool replace) {
 }
 
 void require_apart(std::span<const fs::path> outputs, std::span<const fs::path> inputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    for (const fs::path& input : inputs)
-      if (same_file(outputs[i], input))
+  const std::vector<Place> written = places(outputs), read = places(inputs);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const Place& output = written[i];
+    if (output.given.empty()) continue;
+    for (const Place& input : read) {
+      if (same_file(output, input))
         fail(ErrorCode::usage, "{}: is the input {}; inputs are never overwritten, write elsewhere",
-             outputs[i].string(), input.string());
+             output.given.string(), input.given.string());
+      if (input.is_folder &&
+          (is_inside(output.real, input.real) || is_inside(output.own, input.real)))
+        fail(ErrorCode::usage, "{}: is in the folder {}, which is an input; write elsewhere",
+             output.given.string(), input.given.string());
+    }
     for (std::size_t j = 0; j < i; ++j)
-      if (same_file(outputs[i], outputs[j]))
-        fail(ErrorCode::usage, "{}: two outputs would be written there", outputs[i].string());
+      if (same_file(output, written[j]))
+        fail(ErrorCode::usage, "{}: two outputs would be written there", output.given.string());
   }
 }
 

@@ -11,7 +11,7 @@ namespace oubli {
 void prepare_output(const std::filesystem::path& path, bool replace);
 
 // Error{usage} if an output is an input, or another output: whatever was said about replacing.
-// Empty paths do not count.
+// An input that is a folder is all that is in it. Empty paths do not count.
 void require_apart(std::span<const std::filesystem::path> outputs,
                    std::span<const std::filesystem::path> inputs);
 

@@ -41,5 +41,26 @@ TEST(RequireApart, KnowsAFileByAnyName) {
   require_apart(std::vector<fs::path>{"", "", folder / "b", folder / "c"}, inputs);
 }
 
+TEST(RequireApart, AFolderIsAllThatIsInIt) {
+  const TempFolder folder;
+  fs::create_directories(folder / "data/cat");
+  fs::create_directories(folder / "database");
+  write_file(folder / "elsewhere", "image");
+  write_file(folder / "data/cat/1.png", "image");
+  fs::create_symlink(folder / "elsewhere", folder / "data/cat/2.png");
+  fs::create_directory_symlink(folder / "data", folder / "link");
+  for (const char* const input : {"data", "data/", "link", "data/cat/.."}) {
+    const std::vector<fs::path> inputs{folder / input};
+    for (const char* const output : {"data/cat/1.png", "data/cat/2.png", "data/new", "link/cat/new",
+                                     "database/../data/no/new"}) {
+      const Error error =
+          error_of([&] { require_apart(std::vector<fs::path>{folder / output}, inputs); });
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.what(), HasSubstr("is in the folder")) << input << " " << output;
+    }
+    require_apart(std::vector<fs::path>{folder / "new", folder / "database/new"}, inputs);
+  }
+}
+
 }  // namespace
 }  // namespace oubli

@@ -76,6 +76,7 @@ void add_inversion(ReportData& data, const json& document, const std::filesystem
     if (name.empty() || name != name.filename() || name == ".." || name == ".")
       fail(ErrorCode::bad_input, "{}: picture '{}' is not the name of a file beside it",
            (folder / "inversion.json").string(), name.string());
+    data.files.push_back(folder / name);
     out.sheets.push_back(
         {text(sheet, "title"), text(sheet, "description"), read_text_file(folder / name)});
   }

@@ -32,6 +32,7 @@ void add_document(ReportData& data, const json& document, const fs::path& path) 
 }
 
 void add_file(ReportData& data, const fs::path& path) {
+  data.files.push_back(path);
   const std::string text = read_text_file(path, std::size_t{1} << 30);
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object())
@@ -96,6 +97,7 @@ void write_report(std::span<const fs::path> inputs, const fs::path& output, bool
                   const std::string& method, const std::string& title) {
   prepare_output(output, replace);
   ReportData data = read_report(inputs);
+  require_apart(std::vector{output}, data.files);
   data.method = method;
   if (!title.empty()) data.title = title;
   write_file(output, page(data), replace);

@@ -15,7 +15,7 @@ namespace oubli::report {
 // wrong.
 [[nodiscard]] ReportData read_report(std::span<const std::filesystem::path> inputs);
 
-// read_report(), drawn as a page at `output`, which is replaced if `replace`. `method` as in
+// read_report(), drawn as a page at `output`, which is replaced if `replace`, but not if it was read. `method` as in
 // ReportData; an empty `title` leaves that of the inputs. Says on stderr where the page is.
 void write_report(std::span<const std::filesystem::path> inputs,
                   const std::filesystem::path& output, bool replace, const std::string& method = "",

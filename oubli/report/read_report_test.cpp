@@ -414,6 +414,29 @@ TEST_F(ReadReport, PicturesLieBesideTheirDocument) {
   }
 }
 
+TEST_F(ReadReport, ThePageIsNothingThatWasRead) {
+  const json inversion = {
+      {"format", "oubli-inversion"},
+      {"version", 1},
+      {"caption", ""},
+      {"sheets", {{{"file", "sheet.png"}, {"title", "t"}, {"description", "d"}}}}};
+  write("sheet.png", "bytes");
+  const fs::path audit = write("audit.json", audit_json(0.4).dump());
+  const fs::path folder = write("inversion.json", inversion.dump()).parent_path();
+  for (const char* const name : {"sheet.png", "audit.json", "inversion.json"}) {
+    const std::string before = read_text_file(folder / name);
+    try {
+      write_report(std::vector{folder, audit}, folder / name, /*replace=*/true);
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.what(), HasSubstr("is the input"));
+    }
+    EXPECT_EQ(read_text_file(folder / name), before);
+  }
+  write_report(std::vector{folder, audit}, folder / "report.html", /*replace=*/true);
+}
+
 TEST(Page, WithoutDataHasNoEmptySections) {
   ReportData data;
   data.title = "nothing";

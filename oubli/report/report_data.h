@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -106,6 +107,7 @@ struct ReportData {
   std::vector<std::string> not_tested;
   std::vector<std::string> limits;
   std::vector<std::pair<std::string, std::string>> provenance;  // files, seed, version
+  std::vector<std::filesystem::path> files;                     // all that were read
 };
 
 }  // namespace oubli::report

@@ -51,11 +51,13 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
   std::vector<std::filesystem::path> inputs = options.named_files();
   for (const std::string& word : {options.target, options.sign, options.previous})
     inputs.emplace_back(word);
+  inputs.push_back(receipt_path(options.model));  // see find_previous()
   std::ranges::copy(model.files(), std::back_inserter(inputs));
   const std::filesystem::path output = options.output;
-  require_apart(std::vector<std::filesystem::path>{output, receipt_path(output), means_path(output),
-                                                   class_names_path(output), options.report},
-                inputs);
+  std::vector<std::filesystem::path> outputs{output, receipt_path(output), means_path(output),
+                                             class_names_path(output), options.report};
+  std::ranges::copy(model.files_beside(output), std::back_inserter(outputs));
+  require_apart(outputs, inputs);
   prepare_output(output, options.force);
   if (!options.report.empty()) prepare_output(options.report, options.force);
   if (const std::string ending = output.extension().string();

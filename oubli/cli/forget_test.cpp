@@ -268,6 +268,17 @@ TEST_F(ForgetCli, InputsAreNeverOutputs) {
   refuses(2, "is no file", "means head.npz -o /dev/null" + data);
 }
 
+TEST_F(ForgetCli, ReceiptsThatAreReadAreNeverOutputs) {
+  ASSERT_EQ(run("forget head.npz --class 1 --data data.npz -o a.npz").code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_.path()))
+    before_[entry.path().filename().string()] = sha256_file(entry.path());
+  // The previous receipt is read although nobody named it.
+  refuses(2, "is the input",
+          "forget a.npz --class 1 --means a.npz.means.npz -o b.npz --report a.npz.receipt.json "
+          "--force");
+  refuses(2, "is the input", "report a.npz.receipt.json -o a.npz.receipt.json --force");
+}
+
 TEST_F(ForgetCli, WordsThatNobodyReadsAreAnError) {
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   for (const std::string words : {"inspect head.npz --json", "forget --help",

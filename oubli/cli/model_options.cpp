@@ -148,6 +148,11 @@ std::vector<std::filesystem::path> ModelOptions::named_files() const {
         colon != std::string::npos && !std::filesystem::exists(word))
       files.back() = word.substr(0, colon);
   }
+  std::error_code unreadable;  // is told by whoever reads it
+  if (!data.empty() && std::filesystem::is_directory(data, unreadable))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             data, std::filesystem::directory_options::skip_permission_denied, unreadable))
+      if (entry.is_symlink(unreadable)) files.push_back(entry.path());
   return files;
 }
 

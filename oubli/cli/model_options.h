@@ -48,7 +48,8 @@ struct ModelOptions {
   [[nodiscard]] bool has_data() const;
   // --data names inputs of the model, not arrays of features or logits.
   [[nodiscard]] bool has_inputs() const;
-  // The files that were named, without ":NAME"; not those of a model beside it, nor of --data.
+  // The files and folders that were named, without ":NAME", and what links in a folder of --data
+  // lead to; not the files beside a model.
   [[nodiscard]] std::vector<std::filesystem::path> named_files() const;
   // Error{usage} if the words do not make sense.
   [[nodiscard]] RunOptions run_options() const;

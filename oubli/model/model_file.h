@@ -77,6 +77,11 @@ class ModelFile {
   }
   // Every file that the model consists of, the one that was opened first.
   [[nodiscard]] virtual std::vector<std::filesystem::path> files() const = 0;
+  // What stage() may write for a model at `output`, besides that file itself.
+  [[nodiscard]] virtual std::vector<std::filesystem::path> files_beside(
+      const std::filesystem::path& /*output*/) const {
+    return {};
+  }
   // What is at path(), if all of it will be read in any case; else empty.
   [[nodiscard]] virtual std::span<const std::byte> bytes() const { return {}; }
   // Error{bad_input} if any of them changed since it was opened.

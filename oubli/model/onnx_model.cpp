@@ -9,6 +9,7 @@
 #include "oubli/model/name_text.h"
 #include "oubli/model/onnx_labels.h"
 #include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/onnx_side_files.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
@@ -122,6 +123,13 @@ std::vector<Finding> OnnxModel::findings() const {
 std::vector<fs::path> OnnxModel::files() const {
   std::vector<fs::path> files{path()};
   for (const std::string& location : locations_) files.push_back(model_.side_path(location));
+  return files;
+}
+
+std::vector<fs::path> OnnxModel::files_beside(const fs::path& output) const {
+  std::vector<fs::path> files;
+  for (const std::string& location : possible_side_files(model_, output))
+    files.push_back(output.parent_path() / location);
   return files;
 }
 

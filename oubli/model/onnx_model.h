@@ -36,6 +36,8 @@ class OnnxModel final : public ModelFile {
     oubli::check_enough_left(model_, head_, left);
   }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files_beside(
+      const std::filesystem::path& output) const override;
   [[nodiscard]] std::span<const std::byte> bytes() const override { return model_.bytes(); }
   void check_unchanged() const override { model_.check_unchanged(); }
   [[nodiscard]] bool shift_shows() const override { return !head_.tail.nonlinear.empty(); }

@@ -10,35 +10,66 @@ namespace oubli {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// Gives out the names of a new model's side files: neither one that the old model has for other
+// data nor that of what else appears beside a new model.
+class SideFileNames {
+ public:
+  SideFileNames(const onnx::Model& model, const fs::path& output)
+      : name_(output.filename().string()) {
+    const std::vector<std::string> named = onnx::external_locations(model.bytes(), model.what());
+    locations_ = {named.begin(), named.end()};
+    std::error_code ignored;
+    const auto folder_of = [](const fs::path& folder) {
+      return folder.empty() ? fs::path(".") : folder;
+    };
+    same_folder_ =
+        fs::equivalent(folder_of(model.folder()), folder_of(output.parent_path()), ignored);
+    taken_ = locations_;
+    taken_.insert({name_ + ".receipt.json", name_ + ".means.npz", name_ + ".class-names.txt"});
+  }
+
+  [[nodiscard]] const std::set<std::string>& locations() const { return locations_; }
+  [[nodiscard]] bool same_folder() const { return same_folder_; }
+  std::string next(const std::string& location) {
+    const std::string tail =
+        locations_.size() == 1 ? "data" : fs::path(location).filename().string();
+    if (!same_folder_) taken_.erase(location);
+    std::string result = fmt::format("{}.{}", name_, tail);
+    for (int i = 2; !taken_.insert(result).second; ++i)
+      result = fmt::format("{}.{}.{}", name_, i, tail);
+    return result;
+  }
+
+ private:
+  std::string name_;
+  std::set<std::string> locations_, taken_;
+  bool same_folder_ = false;
+};
+
+}  // namespace
+
 std::vector<OnnxSideFile> place_side_files(onnx::Model& model, OnnxPatches patches,
                                            const fs::path& output) {
   std::vector<OnnxSideFile> side_files;
-  const std::vector<std::string> named = onnx::external_locations(model.bytes(), model.what());
-  const std::set<std::string> locations(named.begin(), named.end());
-  std::error_code ignored;
-  const auto folder_of = [](const fs::path& folder) {
-    return folder.empty() ? fs::path(".") : folder;
-  };
-  const bool same_folder =
-      fs::equivalent(folder_of(model.folder()), folder_of(output.parent_path()), ignored);
-  // A new name is neither one that this model has for other data nor that of what else appears
-  // beside a new model.
-  const std::string name = output.filename().string();
-  std::set<std::string> taken(locations);
-  taken.insert({name + ".receipt.json", name + ".means.npz", name + ".class-names.txt"});
-  for (const std::string& location : locations) {
+  SideFileNames names(model, output);
+  for (const std::string& location : names.locations()) {
     OnnxSideFile side{location, location, std::move(patches[location])};
-    if (same_folder && side.patches.empty()) continue;  // shared with the old model, unchanged
-    const std::string tail =
-        locations.size() == 1 ? "data" : fs::path(location).filename().string();
-    if (!same_folder) taken.erase(location);
-    side.new_location = fmt::format("{}.{}", name, tail);
-    for (int i = 2; !taken.insert(side.new_location).second; ++i)
-      side.new_location = fmt::format("{}.{}.{}", name, i, tail);
+    // Shared with the old model, unchanged.
+    if (names.same_folder() && side.patches.empty()) continue;
+    side.new_location = names.next(location);
     onnx::rename_location(model.message(), location, side.new_location, model.what());
     side_files.push_back(std::move(side));
   }
   return side_files;
+}
+
+std::vector<std::string> possible_side_files(const onnx::Model& model, const fs::path& output) {
+  std::vector<std::string> result;
+  SideFileNames names(model, output);
+  for (const std::string& location : names.locations()) result.push_back(names.next(location));
+  return result;
 }
 
 void write_side_file(AtomicFile& out, std::span<const std::byte> old,

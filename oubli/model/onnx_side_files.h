@@ -33,6 +33,10 @@ using OnnxPatches = std::map<std::string, std::vector<OnnxSideFile::Patch>>;  //
 [[nodiscard]] std::vector<OnnxSideFile> place_side_files(onnx::Model& model, OnnxPatches patches,
                                                          const std::filesystem::path& output);
 
+// Where they may be: what place_side_files() would name if all of the old ones were needed.
+[[nodiscard]] std::vector<std::string> possible_side_files(const onnx::Model& model,
+                                                           const std::filesystem::path& output);
+
 // The old file with the patches applied, piece by piece.
 void write_side_file(AtomicFile& out, std::span<const std::byte> old,
                      std::vector<OnnxSideFile::Patch> patches);

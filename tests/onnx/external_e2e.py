@@ -150,6 +150,22 @@ class ExternalData(OnnxCase):
         self.naive(path, os.path.join(folder, "odder.onnx"), 1)
         json.load(open(os.path.join(folder, "odder.onnx.receipt.json")))
 
+    def test_external_data_is_not_overwritten_by_other_outputs(self):
+        folder = self.at("apart")
+        os.makedirs(folder)
+        path = self.with_side_files(folder, {"W": "w.bin"})
+        side_file = os.path.join(folder, "new.onnx.data")
+        with open(side_file, "wb") as file:
+            np.save(file, np.zeros((1, models.K - 1)))
+        before = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
+        words = ["forget", path, "-o", os.path.join(folder, "new.onnx"), "--class", 1, "--force"]
+        data = ["--features", self.at("f.npy"), "--labels", self.at("y.npy")]
+        for more, reason in ((["--report", side_file], "two outputs"), (["--method", "custom", "--target", side_file], "is the input")):
+            code, _, stderr = oubli(*words, *data, *more)
+            self.assertEqual(code, 2, stderr)
+            self.assertIn(reason, stderr)
+            self.assertEqual({n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}, before)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from onnx_case import OUBLI, OnnxCase, needs_runtime  # first: skips where python3-onnx is missing
+from onnx_case import OUBLI, OnnxCase, needs_runtime, oubli  # first: skips where python3-onnx is missing
 
 import numpy as np
 import onnx
@@ -46,6 +46,21 @@ class Images(OnnxCase):
             self.assertEqual(run["labels"], "classes matched by name")
             self.assertEqual(run["accuracy_before"], 1.0)
             self.assertEqual(run["inputs"], "4 x 4 colour, pixels x 0.00392157, NCHW")
+
+        # What is read is never written to, nor is anything beside it.
+        before = {n: open(os.path.join(root, forget, n), "rb").read() for n in os.listdir(os.path.join(root, forget))}
+        image = os.path.join(root, forget, sorted(before)[0])
+        shutil.copy(image, self.at("linked.ppm"))
+        linked = os.path.join(root, forget, "linked.ppm")
+        os.symlink(self.at("linked.ppm"), linked)
+        for out in (image, linked, os.path.join(root, "new.onnx"), self.at("linked.ppm")):
+            for call in (["forget", self.model("conv_pool"), *words, "-o", out], ["forget", self.model("conv_pool"), *words, "-o", self.at("other.onnx"), "--report", out],
+                         ["means", self.model("conv_pool"), *words[2:6], "-o", out]):
+                code, _, stderr = oubli(*call, "--force")
+                self.assertEqual(code, 2, (call, stderr))
+                self.assertRegex(stderr, "is in the folder|is the input")
+        os.remove(linked)
+        self.assertEqual({n: open(os.path.join(root, forget, n), "rb").read() for n in os.listdir(os.path.join(root, forget))}, before)
 
     def peak_memory(self, *words):
         """Peak resident bytes of one run, as the kernel counted them. A small process starts it: a child

@@ -411,6 +411,16 @@ TEST_F(ForgetCli, NoOptionIsIgnored) {
   }
 }
 
+TEST_F(ForgetCli, DataIsGivenOnce) {
+  const std::string request = "forget head.npz --class 1 --data data.npz -o new.npz ";
+  refuses(2, "leave out --features", request + "--features f.npy --labels y.npy");
+  refuses(2, "leave out --features", request + "--logits l.npy");
+  refuses(2, "leave out --labels", request + "--labels y.npy");
+  // Labels that the file does not have may be elsewhere.
+  run_python(folder_, "import numpy as np; np.savez('unlabelled.npz', features=np.load('f.npy'))");
+  EXPECT_EQ(run("means head.npz --data unlabelled.npz --labels y.npy -o m.npz").code, 0);
+}
+
 TEST_F(ForgetCli, NamesAreReportedWhereTheyCannotBeCut) {
   run_python(folder_, R"(
 import numpy as np

@@ -26,6 +26,9 @@ DataArrays find_arrays(const ModelOptions& options) {
   DataArrays arrays;
   std::string labels = options.labels;
   if (!options.data.empty()) {
+    if (!options.features.empty() || !options.logits.empty())
+      fail(ErrorCode::usage,
+           "--data {}: holds features or logits; leave out --features and --logits", options.data);
     const auto file = ArrayFile::open(options.data);
     for (const char* const kind : {"features", "logits"})
       if (arrays.values.empty() && file->find(kind) != nullptr) {
@@ -34,6 +37,8 @@ DataArrays find_arrays(const ModelOptions& options) {
       }
     if (arrays.values.empty())
       fail(ErrorCode::bad_input, "{}: holds no array named features or logits", options.data);
+    if (!labels.empty() && file->find("labels") != nullptr)
+      fail(ErrorCode::usage, "--data {}: holds labels, too; leave out --labels", options.data);
     if (labels.empty()) labels = options.data + ":" + file->at("labels").name;
   } else {
     arrays.space = options.logits.empty() ? Space::features : Space::logits;

@@ -72,9 +72,11 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
 std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
                                            const nlohmann::ordered_json& receipt) {
   const std::map<std::string, std::filesystem::path> nothing_moved;
-  if (looks_like_onnx(options.new_model))
-    return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
   HeadChoice choice = head_choice(options);
+  if (looks_like_onnx(options.new_model)) {
+    require_no_choice(options.new_model, choice);
+    return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
+  }
   auto model = ModelFile::open(options.new_model, choice);
   if (choice.transposed || model->head().classes() != model->head().features()) return model;
   const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];

@@ -1,5 +1,6 @@
 #include "oubli/model/model_file.h"
 
+#include "oubli/base/error.h"
 #include "oubli/model/array_model.h"
 #include "oubli/model/onnx_model.h"
 
@@ -10,10 +11,19 @@ void StagedModel::commit() {
   for (const auto& file : files) file->commit();
 }
 
+void require_no_choice(const std::filesystem::path& onnx_file, const HeadChoice& choice) {
+  if (choice.weights.empty() && !choice.bias && !choice.transposed) return;
+  fail(ErrorCode::usage,
+       "{}: --weights, --bias, --no-bias, --transposed and --rows-are-classes are for files of "
+       "arrays; the head of an .onnx file is found by its graph",
+       onnx_file.string());
+}
+
 std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
                                            const HeadChoice& choice) {
-  if (looks_like_onnx(path)) return std::make_unique<OnnxModel>(path, false);
-  return std::make_unique<ArrayModel>(path, choice);
+  if (!looks_like_onnx(path)) return std::make_unique<ArrayModel>(path, choice);
+  require_no_choice(path, choice);
+  return std::make_unique<OnnxModel>(path, false);
 }
 
 }  // namespace oubli

@@ -33,6 +33,9 @@ struct HeadChoice {
   std::optional<std::size_t> features = {};  // known from data or means
 };
 
+// Error{usage} if a person said which part of an .onnx file is the head: its graph says so.
+void require_no_choice(const std::filesystem::path& onnx_file, const HeadChoice& choice);
+
 // A new model on its way to disk: written in full, but nothing is at its final name before
 // commit(). Destroyed without it, nothing remains.
 struct StagedModel {

@@ -52,6 +52,15 @@ class Forget(OnnxCase):
                 self.assertEqual(code, wanted, (words, classes, stdout, stderr))
                 self.assertEqual("only 2 would be left" in stderr, wanted == 4, (words, classes, stderr))
 
+    def test_the_graph_alone_says_what_the_head_is(self):
+        for words in (["--weights", "W"], ["--bias", "b"], ["--no-bias"], ["--transposed"], ["--rows-are-classes"]):
+            self.assertIn("found by its graph", self.forget("gemm", "--class", 1, "--method", "naive", *words, code=2))
+            code, _, stderr = oubli("inspect", self.model("gemm"), *words)
+            self.assertEqual(code, 2, stderr)
+        self.forget("gemm", "--class", 1, "--method", "naive")
+        code, _, stderr = oubli("verify", self.at("new.onnx.receipt.json"), "--model", self.at("new.onnx"), "--no-bias")
+        self.assertEqual(code, 2, stderr)
+
     def test_features_given_as_arrays_against_numpy(self):
         self.forget("softmax", "--class", 1, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--solver", "paper")
         means = np.stack([self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)])

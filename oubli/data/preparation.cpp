@@ -108,10 +108,10 @@ Preparation::Preparation(const PreparationOptions& options, const InputShape& in
     plan_image(options, input, example);
     return;
   }
-  if (options.scale || !options.mean.empty() || !options.standard.empty()) {
+  if (options != PreparationOptions{}) {
     fail(ErrorCode::usage,
-         "--scale, --mean and --std are for images of bytes; the numbers of {} are taken as they "
-         "are",
+         "--scale, --mean, --std, --layout, --size, --grey and --colour are for images of bytes; "
+         "the numbers of {} are taken as they are",
          example.what);
   }
   const std::vector<std::size_t>& found = example.array.shape;
@@ -239,6 +239,10 @@ void Preparation::plan_image(const PreparationOptions& options, const InputShape
                           [](double value) { return value == 0 || !std::isfinite(value); })) {
     fail(ErrorCode::usage, "--std: wanted numbers other than 0");
   }
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (!finite(scale_)) fail(ErrorCode::usage, "--scale {}: wanted a finite number", scale_);
+  if (!std::ranges::all_of(mean_, finite))
+    fail(ErrorCode::usage, "--mean {}: wanted finite numbers", fmt::join(mean_, ","));
 }
 
 std::size_t Preparation::bytes() const { return element_count(shape_, "input") * size_of(dtype_); }

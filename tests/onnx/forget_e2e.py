@@ -61,6 +61,11 @@ class Forget(OnnxCase):
         code, _, stderr = oubli("verify", self.at("new.onnx.receipt.json"), "--model", self.at("new.onnx"), "--no-bias")
         self.assertEqual(code, 2, stderr)
 
+    @needs_runtime
+    def test_numbers_are_taken_as_they_are(self):
+        for words in (["--scale", 1], ["--layout", "nhwc"], ["--size", "8x8"], ["--grey"], ["--colour"]):
+            self.assertIn("are for images", self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), *words, code=2))
+
     def test_features_given_as_arrays_against_numpy(self):
         self.forget("softmax", "--class", 1, "--features", self.at("f.npy"), "--labels", self.at("y.npy"), "--solver", "paper")
         means = np.stack([self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)])

@@ -47,6 +47,8 @@ class Images(OnnxCase):
             self.assertEqual(run["accuracy_before"], 1.0)
             self.assertEqual(run["inputs"], "4 x 4 colour, pixels x 0.00392157, NCHW")
 
+        for more in (["--scale", "nan"], ["--scale", "inf"], ["--mean", "nan"], ["--mean", "0,-inf,0"], ["--std", "nan"], ["--std", 0]):
+            self.assertIn(more[0], self.forget("conv_pool", *words, *more, code=2))
         # What is read is never written to, nor is anything beside it.
         before = {n: open(os.path.join(root, forget, n), "rb").read() for n in os.listdir(os.path.join(root, forget))}
         image = os.path.join(root, forget, sorted(before)[0])

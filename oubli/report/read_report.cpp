@@ -1,5 +1,8 @@
 #include "oubli/report/read_report.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
@@ -67,6 +70,19 @@ std::vector<std::string> general_limits() {
       "answer."};
 }
 
+void require_measured(const std::string& method, const std::vector<Audit>& audits) {
+  std::vector<std::string> measured;
+  if (!audits.empty())  // the one that is judged
+    for (const Leak& leak : audits.front().leaks)
+      if (std::ranges::find(measured, leak.method) == measured.end())
+        measured.push_back(leak.method);
+  if (std::ranges::find(measured, method) != measured.end()) return;
+  if (measured.empty())
+    fail(ErrorCode::usage, "--method {}: nothing here was audited, so no method is judged", method);
+  fail(ErrorCode::usage, "--method {}: was not audited here; there is {}", method,
+       fmt::join(measured, ", "));
+}
+
 }  // namespace
 
 ReportData read_report(std::span<const fs::path> inputs) {
@@ -98,6 +114,7 @@ void write_report(std::span<const fs::path> inputs, const fs::path& output, bool
   prepare_output(output, replace);
   ReportData data = read_report(inputs);
   require_apart(std::vector{output}, data.files);
+  if (!method.empty()) require_measured(method, data.audits);
   data.method = method;
   if (!title.empty()) data.title = title;
   write_file(output, page(data), replace);

@@ -15,8 +15,9 @@ namespace oubli::report {
 // wrong.
 [[nodiscard]] ReportData read_report(std::span<const std::filesystem::path> inputs);
 
-// read_report(), drawn as a page at `output`, which is replaced if `replace`, but not if it was read. `method` as in
-// ReportData; an empty `title` leaves that of the inputs. Says on stderr where the page is.
+// read_report(), drawn as a page at `output`, which is replaced if `replace`, but not if it was
+// read. `method` as in ReportData, but Error{usage} if it is named and was not measured; an empty
+// `title` leaves that of the inputs. Says on stderr where the page is.
 void write_report(std::span<const std::filesystem::path> inputs,
                   const std::filesystem::path& output, bool replace, const std::string& method = "",
                   const std::string& title = "");

@@ -437,6 +437,19 @@ TEST_F(ReadReport, ThePageIsNothingThatWasRead) {
   write_report(std::vector{folder, audit}, folder / "report.html", /*replace=*/true);
 }
 
+TEST_F(ReadReport, AMethodThatIsAskedForMustBeThere) {
+  const fs::path audit = write("audit.json", audit_json(0.4).dump());
+  const std::string there = read(audit).audits.at(0).leaks.at(0).method;
+  write_report(std::vector{audit}, folder_ / "r.html", /*replace=*/true, there);
+  try {
+    write_report(std::vector{audit}, folder_ / "r.html", /*replace=*/true, "bogus");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr("--method bogus: was not audited here; there is " + there));
+  }
+}
+
 TEST(Page, WithoutDataHasNoEmptySections) {
   ReportData data;
   data.title = "nothing";

@@ -45,6 +45,9 @@ void run(const MeansOptions& options) {
   data.check_unchanged();
   out.commit();
 
+  const auto label = [&](std::size_t j) { return class_label(j, loaded.class_names); };
+  if (const auto warning = warning_of_few_samples(stored.counts, loaded.samples, label))
+    say("warning: " + *warning);
   const auto [fewest, most] = std::ranges::minmax_element(stored.counts);
   const char* const space = data.space == Space::logits ? "logits" : "features";
   if (options.json) {

@@ -88,6 +88,16 @@ std::vector<std::size_t> choose_samples(std::span<const std::uint32_t> labels, s
   return chosen;
 }
 
+std::optional<std::string> warning_of_few_samples(
+    std::span<const std::uint64_t> counts, const SampleChoice& choice,
+    const std::function<std::string(std::size_t)>& label) {
+  for (std::size_t j = 0; choice.per_class && j < counts.size(); ++j)
+    if (counts[j] < *choice.per_class)
+      return fmt::format("class {} has {} samples only, fewer than --samples {}", label(j),
+                         counts[j], *choice.per_class);
+  return std::nullopt;
+}
+
 ClassMeans gather_means(const CalibrationData& data, std::size_t classes,
                         std::span<const std::size_t> chosen, bool every_class,
                         std::span<const std::string> class_names) {

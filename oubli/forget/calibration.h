@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +64,11 @@ struct SampleChoice {
 [[nodiscard]] std::vector<std::size_t> choose_samples(std::span<const std::uint32_t> labels,
                                                       std::size_t classes,
                                                       const SampleChoice& choice);
+
+// What to say if a class has fewer samples than that; `label` names a class to people.
+[[nodiscard]] std::optional<std::string> warning_of_few_samples(
+    std::span<const std::uint64_t> counts, const SampleChoice& choice,
+    const std::function<std::string(std::size_t)>& label);
 
 // Means of the chosen samples, in one pass. Error{bad_input} if a value is not finite, or a class
 // has no sample at all and `every_class` is asked for.

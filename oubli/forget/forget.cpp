@@ -99,17 +99,12 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
         inputs.data->space,
         gather_means(*inputs.data, head.classes(), chosen, needs_means, request.class_names),
         request.class_names, "");
-    if (request.samples.per_class)
-      for (std::size_t j = 0; j < head.classes(); ++j)
-        if (plan.means->counts[j] < *request.samples.per_class) {
-          // Receipts do not name forgotten classes.
-          const bool forgotten = std::ranges::binary_search(request.forget, j);
-          plan.warnings.push_back(
-              fmt::format("class {} has {} samples only, fewer than --samples {}",
-                          forgotten ? std::to_string(j) : class_label(j, request.class_names),
-                          plan.means->counts[j], *request.samples.per_class));
-          break;
-        }
+    const auto label = [&](std::size_t j) {  // receipts do not name forgotten classes
+      const bool forgotten = std::ranges::binary_search(request.forget, j);
+      return forgotten ? std::to_string(j) : class_label(j, request.class_names);
+    };
+    if (auto warning = warning_of_few_samples(plan.means->counts, request.samples, label))
+      plan.warnings.push_back(std::move(*warning));
   }
 
   Target target{.method = request.method, .seed = request.seed, .model = 0, .custom = {}};

@@ -70,10 +70,13 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
 void run(const ForgetOptions& options) {
   if (!options.dry_run && options.output.empty())
     fail(ErrorCode::usage, "-o NEW is missing (or --dry-run)");
+  for (const auto& [option, word] :
+       {std::pair("--report", &options.report), std::pair("--sign", &options.sign)})
+    if (options.dry_run && !word->empty())
+      fail(ErrorCode::usage, "{} needs a receipt: not together with --dry-run", option);
+  check_words(options);
   const LoadedModel loaded = load(options);
   const ForgetRequest request = make_request(options, loaded);
-  if (!options.report.empty() && options.dry_run)
-    fail(ErrorCode::usage, "--report needs a receipt: not together with --dry-run");
   if (!options.dry_run) check_outputs(options, *loaded.model);
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options);

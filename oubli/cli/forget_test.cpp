@@ -421,6 +421,54 @@ TEST_F(ForgetCli, DataIsGivenOnce) {
   EXPECT_EQ(run("means head.npz --data unlabelled.npz --labels y.npy -o m.npz").code, 0);
 }
 
+TEST_F(ForgetCli, WordsAreCheckedWhereverTheyStand) {
+  refuses(2, "did you mean", "inspect head.npz --method bogus");
+  refuses(2, "did you mean", "inspect head.npz --solver bogus");
+  refuses(2, "go together", "inspect head.npz --target none.npy");
+  refuses(2, "--class is missing", "inspect head.npz --method custom --target none.npy");
+  refuses(2, "HEIGHTxWIDTH", "inspect head.npz --size bogus");
+  refuses(2, "contradict", "inspect head.npz --grey --colour");
+  refuses(2, "--sign needs a receipt",
+          "forget head.npz --class 1 --data data.npz --dry-run --sign none");
+}
+
+TEST_F(ForgetCli, NothingIsSaidAboutInputsThatAreNotRun) {
+  const std::string with_data = "forget head.npz --class 1 --data data.npz -o new.npz ";
+  for (const std::string words : {"--scale 1", "--mean 0.5", "--std 2", "--layout nhwc",
+                                  "--size 8x8", "--grey", "--colour", "--runtime none.so"}) {
+    const std::string option = words.substr(0, words.find(' '));
+    refuses(2, option + " is for inputs", with_data + words);
+    refuses(2, option + " is for inputs", "inspect head.npz " + words);
+    refuses(2, option + " is for inputs",
+            "means head.npz --features f.npy --labels y.npy -o m.npz " + words);
+  }
+}
+
+TEST_F(ForgetCli, ReceiptsTakeWhatTheyAreAbout) {
+  ASSERT_EQ(run("forget head.npz --class 2 --data data.npz -o new.npz").code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_.path()))
+    before_[entry.path().filename().string()] = sha256_file(entry.path());
+  const std::string verify = "verify new.npz.receipt.json --model new.npz ";
+  refuses(2, "which takes none", verify + "--original head.npz --data data.npz --target z.npy");
+  refuses(2, "--target without --original", verify + "--target z.npy");
+  refuses(2, "--scale without --original", verify + "--scale 1");
+  refuses(2, "nothing here was audited", "report new.npz.receipt.json --method naive -o r.html");
+}
+
+TEST_F(ForgetCli, MeansOfFewSamplesAreWarnedOf) {
+  const Outcome few = run("means head.npz --data data.npz --samples 50 -o m.npz");
+  ASSERT_EQ(few.code, 0) << few.err;
+  EXPECT_THAT(few.err, HasSubstr("warning: class 0 has 40 samples only, fewer than --samples 50"));
+  EXPECT_EQ(run("means head.npz --data data.npz --samples 40 -o n.npz").err.find("warning"),
+            std::string::npos);
+}
+
+TEST_F(ForgetCli, TheListOfTablesCanBeJson) {
+  const Outcome list = run("reproduce --list --json");
+  ASSERT_EQ(list.code, 0) << list.err;
+  EXPECT_FALSE(nlohmann::json::parse(list.out)["tables"].empty());
+}
+
 TEST_F(ForgetCli, NamesAreReportedWhereTheyCannotBeCut) {
   run_python(folder_, R"(
 import numpy as np

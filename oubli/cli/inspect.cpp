@@ -18,6 +18,9 @@ struct InspectOptions : RequestOptions {
 };
 
 void run(const InspectOptions& options) {
+  check_words(options);
+  if (!options.target.empty() && options.classes.empty())
+    fail(ErrorCode::usage, "--target: logits of what? --class is missing");
   const LoadedModel loaded = load(options);
   nlohmann::ordered_json json{
       {"head", head_json(*loaded.model, head_digest(loaded.model->head()))}};

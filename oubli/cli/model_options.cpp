@@ -136,6 +136,25 @@ RunOptions ModelOptions::run_options() const {
   return result;
 }
 
+std::string ModelOptions::given_run_option() const {
+  const PreparationOptions& made = run.preparation;
+  for (const auto& [name, given] :
+       {std::pair("--scale", made.scale.has_value()), std::pair("--mean", !made.mean.empty()),
+        std::pair("--std", !made.standard.empty()), std::pair("--layout", !layout.empty()),
+        std::pair("--size", !size.empty()), std::pair("--grey", grey),
+        std::pair("--colour", colour), std::pair("--runtime", !runtime.empty())})
+    if (given) return name;
+  return {};
+}
+
+void ModelOptions::drop_data() {
+  for (std::string* const given :
+       {&means, &data, &features, &logits, &labels, &runtime, &layout, &size})
+    given->clear();
+  run = {};
+  grey = colour = false;
+}
+
 bool ModelOptions::has_inputs() const {
   if (data.empty()) return false;
   if (!std::filesystem::is_regular_file(data)) return true;
@@ -187,6 +206,11 @@ LoadedModel load(const ModelOptions& options) {
          "--samples chooses what class means are made from, and --means gives them");
   if (options.random_samples && !options.samples)
     fail(ErrorCode::usage, "--random-samples: how many? --samples S is missing");
+  const RunOptions run = options.run_options();
+  const bool runs = options.has_inputs();
+  if (const std::string option = options.given_run_option(); !runs && !option.empty())
+    fail(ErrorCode::usage, "{} is for inputs that the model is run on, and --data gives none",
+         option);
 
   LoadedModel loaded;
   HeadChoice choice = head_choice(options);
@@ -203,7 +227,6 @@ LoadedModel load(const ModelOptions& options) {
       choice.features = loaded.inputs.means->means.shape[1];
   }
   std::optional<DataArrays> arrays;
-  const bool runs = options.has_inputs();
   if (runs && (!options.features.empty() || !options.logits.empty() || !options.labels.empty()))
     fail(ErrorCode::usage, "--data {}: inputs come with their labels; leave out the other arrays",
          options.data);
@@ -226,8 +249,8 @@ LoadedModel load(const ModelOptions& options) {
   else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
     loaded.class_names = loaded.inputs.means->class_names;
   if (runs) {
-    loaded.run = std::make_unique<ModelRun>(*loaded.model, options.run_options(),
-                                            loaded.class_names, stop_on_interrupt());
+    loaded.run =
+        std::make_unique<ModelRun>(*loaded.model, run, loaded.class_names, stop_on_interrupt());
     loaded.inputs.data = loaded.run->calibration();
     loaded.inputs.run = loaded.run.get();
   }

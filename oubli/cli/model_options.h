@@ -53,6 +53,10 @@ struct ModelOptions {
   [[nodiscard]] std::vector<std::filesystem::path> named_files() const;
   // Error{usage} if the words do not make sense.
   [[nodiscard]] RunOptions run_options() const;
+  // The first option that says how inputs are made or run; empty: none was given.
+  [[nodiscard]] std::string given_run_option() const;
+  // Leaves the model alone.
+  void drop_data();
 };
 
 // What the options say about the head.

@@ -95,6 +95,7 @@ RunConfig config_of(const Options& options) {
 }
 
 void run(const Options& options) {
+  if (options.list && options.as_json) return fmt::print("{}\n", published_json());
   if (options.list) return print_list();
   if (options.experiment.empty()) {
     fail(ErrorCode::usage, "which experiment? 'oubli reproduce --list' lists what there is");
@@ -173,7 +174,8 @@ void add_reproduce(CLI::App& app) {
   command->add_flag("--keep-models", options->keep_models,
                     "Also save every network trained now as ONNX");
   command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");
-  command->add_flag("--json", options->as_json, "Print results.json instead of tables");
+  command->add_flag("--json", options->as_json,
+                    "Print results.json instead of tables; with --list, the paper's numbers");
   command->add_flag("--markdown", options->markdown, "Print the tables as Markdown");
   command->footer(
       "A run folder can be continued: the same command after an interruption does what is "

@@ -63,7 +63,15 @@ void RequestOptions::add_request(CLI::App& command) {
   add_run(command);
 }
 
+void check_words(const RequestOptions& options) {
+  const auto method = named<Method>("--method", options.method, method_named, kMethods);
+  (void)named<Solver>("--solver", options.solver, solver_named, kSolvers);
+  if ((method == Method::custom) != !options.target.empty())
+    fail(ErrorCode::usage, "--method custom and --target FILE go together");
+}
+
 ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded) {
+  check_words(options);
   const std::size_t classes = loaded.model->head().classes();
   ForgetRequest request;
   request.class_names = loaded.class_names;
@@ -85,15 +93,13 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
     compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
   const auto retained = retained_classes(classes, request.forget);
   loaded.model->check_enough_left(retained.size());
-  request.method = named<Method>("--method", options.method, method_named, kMethods);
-  request.solver = named<Solver>("--solver", options.solver, solver_named, kSolvers);
+  request.method = *method_named(options.method);
+  request.solver = *solver_named(options.solver);
   request.seed = options.seed;
   request.samples = loaded.samples;
   request.note = options.note;
   request.allow_nonlinear_tail = options.allow_nonlinear_tail;
   request.ignore_accuracy = options.ignore_accuracy;
-  if ((request.method == Method::custom) != !options.target.empty())
-    fail(ErrorCode::usage, "--method custom and --target FILE go together");
   // Rows must not go to other classes than somebody thought.
   if (request.method == Method::custom && !in_order)
     fail(ErrorCode::usage,

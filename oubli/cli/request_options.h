@@ -23,6 +23,9 @@ struct RequestOptions : ModelOptions {
 // Error{usage} if the words make no request for this model.
 [[nodiscard]] ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded);
 
+// The same as far as it needs no model: before anything takes time.
+void check_words(const RequestOptions& options);
+
 // z of method custom: one row of target logits per forgotten class.
 [[nodiscard]] Matrix<double> read_target(const std::string& where, std::size_t forgotten,
                                          std::size_t retained);

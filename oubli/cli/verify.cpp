@@ -95,9 +95,7 @@ LoadedModel load_original(VerifyOptions options, bool replayed, std::optional<Er
     if (error.code() == usage && !replayed) throw;
     problem = error;
   }
-  for (std::string* const given :
-       {&options.means, &options.data, &options.features, &options.logits, &options.labels})
-    given->clear();
+  options.drop_data();
   try {
     return load(options);
   } catch (const Error&) {  // says the same, or less
@@ -109,6 +107,14 @@ void run(VerifyOptions options) {
   const auto receipt = parse_receipt(read_text_file(options.receipt), options.receipt);
   if (options.model.empty() && (options.has_data() || !options.means.empty()))
     fail(ErrorCode::usage, "--means or data without --original: nothing can be computed from them");
+  const std::string unused =
+      options.target.empty() ? options.given_run_option() : std::string("--target");
+  if (options.model.empty() && !unused.empty())
+    fail(ErrorCode::usage, "{} without --original: nothing is computed", unused);
+  if (const Method method = request_of(receipt).method;
+      !options.target.empty() && method != Method::custom)
+    fail(ErrorCode::usage, "--target: the receipt is about method {}, which takes none",
+         name_of(method));
   VerifyInputs inputs;
   if (!options.public_key.empty()) inputs.public_key = read_public_key(options.public_key);
   if (!options.previous.empty()) inputs.previous = options.previous;

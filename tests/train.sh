@@ -55,6 +55,15 @@ diff -r one three || fail "models depend on the number of jobs"
 
 expect 0 'accuracy 100.00 %' "$program" predict model.onnx --data mnist -o logits.npy --features f.npy --labels y.npy
 expect 2 'exists' "$program" predict model.onnx --data mnist -o logits.npy
+sum=$(sha256sum <model.onnx)
+expect 2 'inputs are never overwritten' "$program" predict model.onnx --data mnist -o model.onnx --force
+expect 2 'inputs are never overwritten' "$program" predict model.onnx --data mnist -o l2.npy --features model.onnx --force
+expect 2 'two outputs' "$program" predict model.onnx --data mnist -o l2.npy --labels l2.npy
+echo >sheet.png
+expect 2 'inputs are never overwritten' "$program" invert mnist --model model.onnx --start sheet.png -o . --force
+[ "$(sha256sum <model.onnx)" = "$sum" ] || fail "the model was changed"
+echo '{}' >description.json
+expect 2 'inputs are never overwritten' "$program" train mnist --network description.json -o description.json --force
 expect 0 'on 90 images' "$program" predict retrained.onnx --data mnist -o retrained.npy
 # A receipt also verifies where the processor has other instructions: rounding is all that differs.
 expect 0 'written: filtered.onnx' env OUBLI_ONNXRUNTIME=/nonexistent "$program" -q forget model.onnx --class 3 --data mnist -o filtered.onnx

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
@@ -231,8 +232,11 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
 }
 
 void run(const Options& options) {
-  if (std::filesystem::exists(options.output))
-    prepare_output(options.output / "inversion.json", options.force);
+  const std::vector<fs::path> inputs{options.model, options.spec, options.start};
+  for (const char* const name : {"inversion.json", "sheet.png", "full.png", "ghost.png"}) {
+    require_apart(std::vector{options.output / name}, inputs);
+    if (fs::exists(options.output)) prepare_output(options.output / name, options.force);
+  }
   std::optional<NamedNetwork> model;
   if (!options.model.empty()) model = load_network(options.model);
   const ImageSet data = model ? load_for(*model, options) : load(options);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "oubli/array/npy.h"
 #include "oubli/base/error.h"
@@ -49,7 +50,9 @@ Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const 
 }
 
 void run(const Options& options) {
-  for (const fs::path& path : {options.output, options.features, options.labels})
+  const std::vector<fs::path> outputs{options.output, options.features, options.labels};
+  require_apart(outputs, std::vector<fs::path>{options.model});
+  for (const fs::path& path : outputs)
     if (!path.empty()) prepare_output(path, options.force);
   const NamedNetwork model = load_network(options.model);
   const ImageSet images =

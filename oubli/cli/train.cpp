@@ -52,6 +52,11 @@ std::string default_network(const std::string& data) {
   return data == "att-faces" ? "resnet" : "mlp";
 }
 
+// Whether --network is a file that describes one.
+bool is_description(const std::string& network) {
+  return !network.empty() && network != "mlp" && network != "cnn" && network != "resnet";
+}
+
 // The named network for images and classes like those of `set`.
 NetworkSpec network_for(const std::string& name, std::size_t features, const ImageSet& set,
                         std::size_t classes) {
@@ -100,8 +105,12 @@ void run(const Options& options) {
   const auto path_of = [&](std::size_t model) {
     return folder ? options.output / fmt::format("model-{:04}.onnx", model) : options.output;
   };
-  if (!folder || fs::exists(options.output))  // else it is made when there is something to write
-    for (std::size_t m = 0; m < models; ++m) prepare_output(path_of(m), options.force);
+  for (std::size_t m = 0; m < models; ++m) {
+    if (is_description(options.network))
+      require_apart(std::vector{path_of(m)}, std::vector<fs::path>{options.network});
+    // A folder that is not there is made when there is something to write.
+    if (!folder || fs::exists(options.output)) prepare_output(path_of(m), options.force);
+  }
 
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;

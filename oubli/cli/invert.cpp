@@ -33,6 +33,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What is written into the folder.
+constexpr const char* kSheet = "sheet.png";
+constexpr const char* kFullSheet = "full.png";
+constexpr const char* kGhostSheet = "ghost.png";
+constexpr const char* kFigures = "inversion.json";
+
 struct Options {
   std::string data_set;
   fs::path model;
@@ -233,7 +239,7 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
 
 void run(const Options& options) {
   const std::vector<fs::path> inputs{options.model, options.spec, options.start};
-  for (const char* const name : {"inversion.json", "sheet.png", "full.png", "ghost.png"}) {
+  for (const char* const name : {kFigures, kSheet, kFullSheet, kGhostSheet}) {
     require_apart(std::vector{options.output / name}, inputs);
     if (fs::exists(options.output)) prepare_output(options.output / name, options.force);
   }
@@ -247,17 +253,16 @@ void run(const Options& options) {
   fs::create_directories(options.output);
   const std::string shown = data.class_names[study.forget.front()];
   const std::vector<NamedSheet> sheets{
-      {"sheet.png",
-       fmt::format("Every class reconstructed, before and after {} was forgotten", shown),
+      {kSheet, fmt::format("Every class reconstructed, before and after {} was forgotten", shown),
        fmt::format(
            "Columns: classes {}. Rows: a training image, the reconstruction before deletion, and "
            "after each method; the forgotten class {} is framed.",
            fmt::join(data.class_names, ", "), shown)},
-      {"full.png", "Each class forgotten in turn",
+      {kFullSheet, "Each class forgotten in turn",
        "One block of columns per method. Rows: a training image, the reconstruction before "
        "deletion, "
        "then one row per forgotten class, framed where it is the class reconstructed."},
-      {"ghost.png", "The forgotten class by the ghost logit",
+      {kGhostSheet, "The forgotten class by the ghost logit",
        "Columns: the class that was forgotten and is reconstructed from the mean of the remaining "
        "logits. Rows: a training image, then one row per method."}};
   const std::size_t scale = std::max<std::size_t>(1, 112 / data.height);
@@ -270,7 +275,7 @@ void run(const Options& options) {
     document["model"] = options.model.filename().string();
     document.erase("epochs");
   }
-  write_file(options.output / "inversion.json", to_text(document, 1) + "\n");
+  write_file(options.output / kFigures, to_text(document, 1) + "\n");
   if (options.json)
     fmt::print("{}\n", to_text(document, -1));
   else

@@ -39,7 +39,7 @@ std::string and_more(std::size_t count) {
   return count > kMostListed ? fmt::format(", and {} more (see --json)", count - kMostListed) : "";
 }
 
-// "0 ant, 2 -> 1 cat (40 samples)": the index before and, if another, after.
+// "0 ant (40), 2 -> 1 cat (40)": the index before and, if another, after; samples.
 std::string describe_kept(const ForgetRequest& request, const ForgetPlan& plan) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < std::min(plan.retained.size(), kMostListed); ++i) {

@@ -31,6 +31,7 @@ function(oubli_test name)
   target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name} PRIVATE OUBLI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              OUBLI_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  oubli_precompile_test(${name})
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${test_LABEL} TIMEOUT 600)
 endfunction()

@@ -115,7 +115,7 @@ class Reader {
           else
             point.reset();
         }
-        if (!point || *point > 0x10ffff) {
+        if (point.value_or(0x110000) > 0x10ffff) {
           at = begin;
           return false;
         }

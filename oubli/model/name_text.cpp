@@ -105,21 +105,18 @@ class Reader {
       case 'x':
       case 'u':
       case 'U': {
-        std::optional<std::uint32_t> point = hex(kind == 'x' ? 2 : kind == 'u' ? 4 : 8);
-        if (point && *point >= 0xd800 && *point < 0xdc00 &&
-            text_.substr(at, 2) == "\\u") {  // a pair
+        constexpr std::uint32_t kNone = 0xffffffff;
+        std::uint32_t point = hex(kind == 'x' ? 2 : kind == 'u' ? 4 : 8).value_or(kNone);
+        if (point >= 0xd800 && point < 0xdc00 && text_.substr(at, 2) == "\\u") {  // a pair
           at += 2;
           const std::optional<std::uint32_t> low = hex(4);
-          if (low)
-            point = 0x10000 + ((*point - 0xd800) << 10) + (*low & 0x3ff);
-          else
-            point.reset();
+          point = low ? 0x10000 + ((point - 0xd800) << 10) + (*low & 0x3ff) : kNone;
         }
-        if (point.value_or(0x110000) > 0x10ffff) {
+        if (point > 0x10ffff) {
           at = begin;
           return false;
         }
-        append_utf8(out, *point);
+        append_utf8(out, point);
         return true;
       }
       default:

@@ -27,8 +27,10 @@ OURS = os.path.join(os.environ["OUBLI_BUILD"], "attack_bench")
 
 
 def ours(*words, repeat=3):
-    runs = [json.loads(subprocess.run([OURS, *map(str, words)], check=True, capture_output=True).stdout)
-            for _ in range(repeat)]
+    runs = [
+        json.loads(subprocess.run([OURS, *map(str, words)], check=True, capture_output=True).stdout)
+        for _ in range(repeat)
+    ]
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
@@ -39,15 +41,22 @@ def growth():
             continue
         seconds = [ours("grow", name, n, repeat=1)["cpu"] for n in sizes]
         x, y = [math.log(n) for n in sizes], [math.log(max(s, 1e-4)) for s in seconds]
-        slope = (sum((a - statistics.mean(x)) * (b - statistics.mean(y)) for a, b in zip(x, y))
-                 / sum((a - statistics.mean(x)) ** 2 for a in x))
-        print(f"{name}: " + ", ".join(f"{n} points {s:.3f} s" for n, s in zip(sizes, seconds))
-              + f"; exponent {slope:.2f}", flush=True)
+        slope = sum(
+            (a - statistics.mean(x)) * (b - statistics.mean(y)) for a, b in zip(x, y)
+        ) / sum((a - statistics.mean(x)) ** 2 for a in x)
+        print(
+            f"{name}: "
+            + ", ".join(f"{n} points {s:.3f} s" for n, s in zip(sizes, seconds))
+            + f"; exponent {slope:.2f}",
+            flush=True,
+        )
 
 
 def threads(folder):
-    cases = {name: ("attack", folder, name) for name in
-             ("nearest-neighbours", "forest", "strong-forest", "adaboost")}
+    cases = {
+        name: ("attack", folder, name)
+        for name in ("nearest-neighbours", "forest", "strong-forest", "adaboost")
+    }
     cases["ks"] = ("ks", folder)
     cases["audit"] = ("audit",)
     for name, words in cases.items():
@@ -55,12 +64,17 @@ def threads(folder):
             continue
         # In turn, so that a busy moment hits both, the short ones more often; the best of each, because other
         # work on the machine can only add time. The ratio of the medians beside it tells how quiet it was.
-        runs = [[ours(*words, workers, repeat=1)["wall"] for workers in (1, 2)]
-                for _ in range(61 if name in ("forest", "adaboost") else 7)]
+        runs = [
+            [ours(*words, workers, repeat=1)["wall"] for workers in (1, 2)]
+            for _ in range(61 if name in ("forest", "adaboost") else 7)
+        ]
         one, two = (min(run[i] for run in runs) for i in range(2))
         median = [statistics.median(run[i] for run in runs) for i in range(2)]
-        print(f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x (medians {median[0] / median[1]:.2f}x), "
-              f"target 1.8x {'met' if one / two >= 1.8 else 'MISSED'}", flush=True)
+        print(
+            f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x (medians {median[0] / median[1]:.2f}x), "
+            f"target 1.8x {'met' if one / two >= 1.8 else 'MISSED'}",
+            flush=True,
+        )
 
 
 def memory(folder):
@@ -71,24 +85,45 @@ def memory(folder):
     np.save(f"{folder}/labels.npy", np.arange(10_000) % 10)
     size = sum(os.path.getsize(f"{folder}/{name}.npy") for name in ("seen", "unseen"))
     begin = time.perf_counter()
-    subprocess.run([os.path.join(os.environ["OUBLI_BUILD"], "oubli"), "audit", "--seen", f"{folder}/seen.npy", "--unseen",
-                    f"{folder}/unseen.npy", "--labels", f"{folder}/labels.npy", "--class", "0", "--directions", "100"],
-                   check=True, capture_output=True)
+    subprocess.run(
+        [
+            os.path.join(os.environ["OUBLI_BUILD"], "oubli"),
+            "audit",
+            "--seen",
+            f"{folder}/seen.npy",
+            "--unseen",
+            f"{folder}/unseen.npy",
+            "--labels",
+            f"{folder}/labels.npy",
+            "--class",
+            "0",
+            "--directions",
+            "100",
+        ],
+        check=True,
+        capture_output=True,
+    )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"audit of 100 + 100 models, 10,000 samples, 10 classes: peak {peak:.0f} MiB, {size / 2**20:.0f} MiB of it the mapped "
-          f"logits; {time.perf_counter() - begin:.0f} s")
+    print(
+        f"audit of 100 + 100 models, 10,000 samples, 10 classes: peak {peak:.0f} MiB, {size / 2**20:.0f} MiB of it the mapped "
+        f"logits; {time.perf_counter() - begin:.0f} s"
+    )
 
 
 def make_data(folder):
     def population(shift, seed):
         images, rng, d = np.random.default_rng(1), np.random.default_rng(seed), 9
         # Images differ in what they show (three dimensions) and in how clearly (a factor).
-        base = images.normal(size=(980, 3)) @ images.normal(size=(3, d)) * 2 + images.normal(size=(980, d))
+        base = images.normal(size=(980, 3)) @ images.normal(size=(3, d)) * 2 + images.normal(
+            size=(980, d)
+        )
         base = base * (0.5 + images.random((980, 1))) + 3 * images.normal(size=d)
         models = []
         for _ in range(100):
             mixing = np.eye(d) + 0.15 * rng.normal(size=(d, d))
-            models.append(base @ mixing + rng.normal(size=d) + shift + 0.7 * rng.normal(size=(980, d)))
+            models.append(
+                base @ mixing + rng.normal(size=d) + shift + 0.7 * rng.normal(size=(980, d))
+            )
         return np.stack(models).astype(np.float32)
 
     shift = 0.5 * np.random.default_rng(3).normal(size=9) + 0.3
@@ -96,7 +131,9 @@ def make_data(folder):
     for name, models in (("train", slice(0, 70)), ("test", slice(70, 100))):
         x = np.concatenate([seen[models].reshape(-1, 9), unseen[models].reshape(-1, 9)])
         np.save(os.path.join(folder, f"x_{name}.npy"), x)
-        np.save(os.path.join(folder, f"y_{name}.npy"), np.repeat([1, 0], len(x) // 2).astype(np.uint8))
+        np.save(
+            os.path.join(folder, f"y_{name}.npy"), np.repeat([1, 0], len(x) // 2).astype(np.uint8)
+        )
     np.save(os.path.join(folder, "seen.npy"), seen.reshape(-1, 9))
     np.save(os.path.join(folder, "unseen.npy"), unseen.reshape(-1, 9))
     directions = np.random.default_rng(4).normal(size=(1000, 9))
@@ -106,18 +143,23 @@ def make_data(folder):
 
 def line(case, ours_s, peer_s, target, note):
     ratio = peer_s / ours_s
-    print(f"{case}: ours {ours_s:.3f} s, peer {peer_s:.2f} s, ratio {ratio:.1f}x, target {target}x "
-          f"{'met' if ratio >= target else 'MISSED'}; {note}", flush=True)
+    print(
+        f"{case}: ours {ours_s:.3f} s, peer {peer_s:.2f} s, ratio {ratio:.1f}x, target {target}x "
+        f"{'met' if ratio >= target else 'MISSED'}; {note}",
+        flush=True,
+    )
 
 
 def against_peers(folder):
     load = lambda name: np.load(os.path.join(folder, name + ".npy"))
     x, y, x_test, y_test = (load(n) for n in ("x_train", "y_train", "x_test", "y_test"))
-    cases = (("nearest-neighbours", lambda: KNeighborsClassifier(5), 10),
-             ("forest", lambda: RandomForestClassifier(10, max_depth=5, random_state=0), 8),
-             ("adaboost", lambda: AdaBoostClassifier(n_estimators=50, random_state=0), 50),
-             ("logistic", lambda: LogisticRegression(), 1),
-             ("strong-forest", lambda: RandomForestClassifier(100, random_state=0), 15))
+    cases = (
+        ("nearest-neighbours", lambda: KNeighborsClassifier(5), 10),
+        ("forest", lambda: RandomForestClassifier(10, max_depth=5, random_state=0), 8),
+        ("adaboost", lambda: AdaBoostClassifier(n_estimators=50, random_state=0), 50),
+        ("logistic", lambda: LogisticRegression(), 1),
+        ("strong-forest", lambda: RandomForestClassifier(100, random_state=0), 15),
+    )
     for name, make, target in cases:
         if arguments.only not in ("", name):
             continue
@@ -126,9 +168,14 @@ def against_peers(folder):
         begin = time.process_time()
         theirs = make().fit(x, y).predict(x_test)
         peer = time.process_time() - begin
-        line(name, mine, peer, target,
-             f"accuracy {np.mean(answers == y_test):.4f} and {np.mean(theirs == y_test):.4f}, "
-             f"{np.sum(answers != theirs)} of {len(theirs)} answers differ")
+        line(
+            name,
+            mine,
+            peer,
+            target,
+            f"accuracy {np.mean(answers == y_test):.4f} and {np.mean(theirs == y_test):.4f}, "
+            f"{np.sum(answers != theirs)} of {len(theirs)} answers differ",
+        )
     if arguments.only not in ("", "ks"):
         return
     mine = ours("ks", folder, 1)
@@ -162,5 +209,7 @@ with tempfile.TemporaryDirectory() as temporary:
     if arguments.threads:
         threads(temporary)
     else:
-        print(f"scikit-learn {sklearn.__version__}, SciPy {scipy.__version__}; one core, processor time")
+        print(
+            f"scikit-learn {sklearn.__version__}, SciPy {scipy.__version__}; one core, processor time"
+        )
         against_peers(temporary)

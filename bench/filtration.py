@@ -19,7 +19,9 @@ OURS = os.path.join(os.environ["OUBLI_BUILD"], "filtration_bench")
 
 
 def ours(*words):
-    return json.loads(subprocess.run([OURS, *map(str, words)], check=True, capture_output=True).stdout)
+    return json.loads(
+        subprocess.run([OURS, *map(str, words)], check=True, capture_output=True).stdout
+    )
 
 
 def formula(A, W, forget):
@@ -34,8 +36,11 @@ def formula(A, W, forget):
 
 def line(case, ours_s, peer_s, target, note=""):
     ratio = peer_s / ours_s
-    print(f"{case}: ours {ours_s:.3f} s, peer {peer_s:.3f} s, ratio {ratio:.1f}x, target {target}x "
-          f"{'met' if ratio >= target else 'MISSED'}{note}", flush=True)
+    print(
+        f"{case}: ours {ours_s:.3f} s, peer {peer_s:.3f} s, ratio {ratio:.1f}x, target {target}x "
+        f"{'met' if ratio >= target else 'MISSED'}{note}",
+        flush=True,
+    )
 
 
 def against_formula(k, p, space, target, repeats, note=""):
@@ -46,7 +51,10 @@ def against_formula(k, p, space, target, repeats, note=""):
         np.save(os.path.join(folder, "W.npy"), W)
         W64 = W.astype(np.float64)
         A = W64 @ M
-        np.save(os.path.join(folder, "means.npy"), np.ascontiguousarray(A.T if space == "logits" else M.T))
+        np.save(
+            os.path.join(folder, "means.npy"),
+            np.ascontiguousarray(A.T if space == "logits" else M.T),
+        )
         mine = ours("files", folder, space, 1, repeats)
         result = np.load(os.path.join(folder, "ours.npy"))
     peer = np.inf
@@ -62,8 +70,10 @@ def against_formula(k, p, space, target, repeats, note=""):
         assert worst < 1e-5, worst
     else:
         naive = W[1:]
-        note += (f"; retained rows moved on average by {np.abs(expected - naive).mean():.2g} (formula), "
-                 f"{np.abs(result - naive).mean():.2g} (ours, {mine['solver']}), of {np.abs(naive).mean():.2g}")
+        note += (
+            f"; retained rows moved on average by {np.abs(expected - naive).mean():.2g} (formula), "
+            f"{np.abs(result - naive).mean():.2g} (ours, {mine['solver']}), of {np.abs(naive).mean():.2g}"
+        )
     line(f"k={k} p={p} from {space} means", mine["solve"] + mine["apply"], peer, target, note)
 
 
@@ -71,13 +81,19 @@ print(f"NumPy {np.__version__}, one thread on one core; ours likewise")
 against_formula(1000, 2048, "logits", 4, 5)
 for forgotten in (1, 4, 100):
     t = ours("phases", 1000, 2048, 10_000, forgotten)
-    print(f"phases k=1000 p=2048 |C|={forgotten}: means of 10,000 samples {t['means']:.3f} s, "
-          f"solve {t['solve']:.3f} s ({t['solver']}), apply {t['apply']:.3f} s")
+    print(
+        f"phases k=1000 p=2048 |C|={forgotten}: means of 10,000 samples {t['means']:.3f} s, "
+        f"solve {t['solve']:.3f} s ({t['solver']}), apply {t['apply']:.3f} s"
+    )
 if "--quick" not in sys.argv:
-    against_formula(10_000, 512, "features", 20, 1, "; A is singular here, the formula computes noise")
+    against_formula(
+        10_000, 512, "features", 20, 1, "; A is singular here, the formula computes noise"
+    )
     # Twice: the first touch of 6 GiB of memory can cost a virtual machine more than the work.
     runs = [ours("huge", 1_000_000, 512) for _ in range(2)]
     first, seconds = runs[0]["solve"] + runs[0]["apply"], min(t["solve"] + t["apply"] for t in runs)
     peak = max(t["peak_gib"] for t in runs)
-    print(f"k=1000000 p=512 |C|=1: ours {seconds:.1f} s (the first time {first:.1f} s), {peak:.2f} GiB with head, means and "
-          f"result; peer cannot (A would be 8 TB); target 60 s and 8 GiB {'met' if seconds < 60 and peak < 8 else 'MISSED'}")
+    print(
+        f"k=1000000 p=512 |C|=1: ours {seconds:.1f} s (the first time {first:.1f} s), {peak:.2f} GiB with head, means and "
+        f"result; peer cannot (A would be 8 TB); target 60 s and 8 GiB {'met' if seconds < 60 and peak < 8 else 'MISSED'}"
+    )

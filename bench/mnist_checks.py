@@ -19,12 +19,22 @@ def main():
     folder = Path(os.environ.get("OUBLI_DATA", Path.home() / ".cache/oubli")) / "mnist"
     labels = np.fromfile(next(folder.glob("t10k-labels*")), np.uint8)[8:]
 
-    right = np.array([np.load(f).argmax(1) == labels for f in sorted(logits.glob("mlp50-seen-*.npy"))])
-    for name, chosen in (("all images", labels >= 0), ("retained classes", labels > 0), ("zeros", labels == 0)):
+    right = np.array(
+        [np.load(f).argmax(1) == labels for f in sorted(logits.glob("mlp50-seen-*.npy"))]
+    )
+    for name, chosen in (
+        ("all images", labels >= 0),
+        ("retained classes", labels > 0),
+        ("zeros", labels == 0),
+    ):
         accuracy = 100 * right[:, chosen].mean(1)
-        print(f"accuracy before unlearning, {name}: {accuracy.mean():.2f} +- {accuracy.std(ddof=1):.2f} (paper 97.1 +- 0.19)")
+        print(
+            f"accuracy before unlearning, {name}: {accuracy.mean():.2f} +- {accuracy.std(ddof=1):.2f} (paper 97.1 +- 0.19)"
+        )
 
-    files = sorted(logits.glob("mlp50-unseen-0-*.npy")) + sorted(logits.glob("mlp50-second-0-*.npy"))
+    files = sorted(logits.glob("mlp50-unseen-0-*.npy")) + sorted(
+        logits.glob("mlp50-second-0-*.npy")
+    )
     networks = [np.load(f) for f in files]
     generator = np.random.default_rng(0)
     half = len(networks) // 2
@@ -33,14 +43,18 @@ def main():
         directions = generator.normal(size=(60, networks[0].shape[1]))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         projected = np.stack([n[images] for n in networks]) @ directions.T.astype(np.float32)
-        owner = projected.reshape(-1, len(directions)).argsort(0) // len(images)  # network of each sorted value
+        owner = projected.reshape(-1, len(directions)).argsort(0) // len(
+            images
+        )  # network of each sorted value
         found = []
         for _ in range(50):
             side = np.full(len(networks), -1.0)
             side[generator.permutation(len(networks))[:half]] = 1
             found.append(np.abs(np.cumsum(side[owner] / (half * len(images)), 0)).max(0).mean())
         low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
-        print(f"KS of {half} against {half} retrained networks, {name}: median {middle:.3f}, 90 % of splits in {low:.3f} to {high:.3f}")
+        print(
+            f"KS of {half} against {half} retrained networks, {name}: median {middle:.3f}, 90 % of splits in {low:.3f} to {high:.3f}"
+        )
 
 
 if __name__ == "__main__":

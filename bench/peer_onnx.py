@@ -26,7 +26,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 K, P, SAMPLES = 1000, 2048, 10000
-TRAINED_LOGIT = 12  # what a trained head's own class is above the others on average; they scatter by 1.4
+TRAINED_LOGIT = (
+    12  # what a trained head's own class is above the others on average; they scatter by 1.4
+)
 REPEATS = int(os.environ.get("REPEATS", "7"))
 CORES = len(os.sched_getaffinity(0))
 OUBLI = os.path.join(os.environ["OUBLI_BUILD"], "oubli")
@@ -41,15 +43,33 @@ def make(folder, trained):
     body = (rng.standard_normal((P, (100_000_000 - w.nbytes) // 4 // P)) / 100).astype(np.float32)
     node = helper.make_node
     back = (rng.standard_normal((body.shape[1], 1)) / 100).astype(np.float32)
-    nodes = [node("MatMul", ["x", "body"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "back"], ["s"]), node("Add", ["x", "s"], ["f"]),
-             node("Gemm", ["f", "fc.weight", "fc.bias"], ["logits"], transB=1, name="fc"), node("Softmax", ["logits"], ["y"])]
-    graph = helper.make_graph(nodes, "bench", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", P])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", K])],
-                              [numpy_helper.from_array(a, n) for a, n in ((body, "body"), (back, "back"), (w, "fc.weight"), (b, "fc.bias"))])
+    nodes = [
+        node("MatMul", ["x", "body"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("MatMul", ["r", "back"], ["s"]),
+        node("Add", ["x", "s"], ["f"]),
+        node("Gemm", ["f", "fc.weight", "fc.bias"], ["logits"], transB=1, name="fc"),
+        node("Softmax", ["logits"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "bench",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", P])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", K])],
+        [
+            numpy_helper.from_array(a, n)
+            for a, n in ((body, "body"), (back, "back"), (w, "fc.weight"), (b, "fc.bias"))
+        ],
+    )
     path = os.path.join(folder, "model.onnx")
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path
+    )
     labels = (np.arange(SAMPLES) % K).astype(np.int64)
-    np.save(os.path.join(folder, "features.npy"), centres[labels] + rng.standard_normal((SAMPLES, P)).astype(np.float32))
+    np.save(
+        os.path.join(folder, "features.npy"),
+        centres[labels] + rng.standard_normal((SAMPLES, P)).astype(np.float32),
+    )
     np.save(os.path.join(folder, "labels.npy"), labels)
     return path
 
@@ -94,7 +114,9 @@ def peer(folder):
     model = onnx.load(path)
     tensors = {t.name: t for t in model.graph.initializer}
     w, b = (numpy_helper.to_array(tensors[n]).astype(np.float64) for n in ("fc.weight", "fc.bias"))
-    f, y = np.load(os.path.join(folder, "features.npy")), np.load(os.path.join(folder, "labels.npy"))
+    f, y = np.load(os.path.join(folder, "features.npy")), np.load(
+        os.path.join(folder, "labels.npy")
+    )
     logits = f @ w.T.astype(np.float32) + b.astype(np.float32)
     a = np.stack([logits[y == j].mean(axis=0, dtype=np.float64) for j in range(K)], axis=1)
     keep = np.arange(K) != c
@@ -129,8 +151,18 @@ def timed(*actions):
 
 def peak_memory(command):
     """Peak resident bytes of one run, as the kernel counted them."""
-    result = subprocess.run(["/usr/bin/python3", "-c", "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
-                             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"] + command, check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        [
+            "/usr/bin/python3",
+            "-c",
+            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
+        ]
+        + command,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return int(result.stdout.split()[-1]) * 1024
 
 
@@ -149,19 +181,54 @@ def main():
             f, y = os.path.join(folder, "features.npy"), os.path.join(folder, "labels.npy")
             forget = [OUBLI, "forget", path, "--class", "3", "-o", out, "--force"]
             if trained:
-                row("case (%d MB file, %d cores)" % (size // 10**6, CORES), "ours", "peer", "ratio", "target")
-                subprocess.run([OUBLI, "means", path, "--features", f, "--labels", y, "-o", means], **quiet)
+                row(
+                    "case (%d MB file, %d cores)" % (size // 10**6, CORES),
+                    "ours",
+                    "peer",
+                    "ratio",
+                    "target",
+                )
+                subprocess.run(
+                    [OUBLI, "means", path, "--features", f, "--labels", y, "-o", means], **quiet
+                )
                 from_means = forget + ["--means", means]
-                ours, other = timed(lambda: subprocess.run(from_means, **quiet), lambda: copy_with_digests(path, folder))
-                row("stored means, seconds", "%.3f" % ours, "%.3f" % other, "%.2f" % (ours / other), "<= 3 x (digest, copy, sync, digest)")
+                ours, other = timed(
+                    lambda: subprocess.run(from_means, **quiet),
+                    lambda: copy_with_digests(path, folder),
+                )
+                row(
+                    "stored means, seconds",
+                    "%.3f" % ours,
+                    "%.3f" % other,
+                    "%.2f" % (ours / other),
+                    "<= 3 x (digest, copy, sync, digest)",
+                )
                 peak = peak_memory(from_means)
-                row("stored means, peak MB", "%.0f" % (peak / 1e6), "%.0f" % (size / 1e6), "%.2f" % (peak / size), "< 2 x the file")
+                row(
+                    "stored means, peak MB",
+                    "%.0f" % (peak / 1e6),
+                    "%.0f" % (size / 1e6),
+                    "%.2f" % (peak / size),
+                    "< 2 x the file",
+                )
             from_data = forget + ["--features", f, "--labels", y]
-            ours, other = timed(lambda: subprocess.run(from_data, **quiet),
-                                lambda: subprocess.run(["/usr/bin/python3", os.path.abspath(__file__), PEER, folder], env=threads, **quiet))
+            ours, other = timed(
+                lambda: subprocess.run(from_data, **quiet),
+                lambda: subprocess.run(
+                    ["/usr/bin/python3", os.path.abspath(__file__), PEER, folder],
+                    env=threads,
+                    **quiet,
+                ),
+            )
             with open(out + ".receipt.json") as receipt:
                 solver = json.load(receipt)["solver"]["chosen"]
-            row("10,000 samples, seconds (%s)" % solver, "%.3f" % ours, "%.3f" % other, "%.2f" % (other / ours), ">= 3 x faster than Python")
+            row(
+                "10,000 samples, seconds (%s)" % solver,
+                "%.3f" % ours,
+                "%.3f" % other,
+                "%.2f" % (other / ours),
+                ">= 3 x faster than Python",
+            )
 
 
 if __name__ == "__main__":

@@ -22,8 +22,14 @@ class Block(nn.Module):
         def norm():
             return nn.BatchNorm2d(o, eps=1e-3, momentum=0.01)
 
-        self.branch = nn.Sequential(nn.Conv2d(i, o, 3, 2, bias=False), norm(), nn.ReLU(),
-                                    nn.Conv2d(o, o, 3, padding=1, bias=False), norm(), nn.ReLU())
+        self.branch = nn.Sequential(
+            nn.Conv2d(i, o, 3, 2, bias=False),
+            norm(),
+            nn.ReLU(),
+            nn.Conv2d(o, o, 3, padding=1, bias=False),
+            norm(),
+            nn.ReLU(),
+        )
         self.shortcut = nn.Sequential(nn.Conv2d(i, o, 3, 2, bias=False), norm())
 
     def forward(self, x):
@@ -33,15 +39,43 @@ class Block(nn.Module):
 
 def network():
     if name == "mlp":
-        return nn.Sequential(nn.Flatten(), nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10)), (1, 28, 28), 10
+        return (
+            nn.Sequential(nn.Flatten(), nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10)),
+            (1, 28, 28),
+            10,
+        )
     if name == "resnet":
         blocks = [Block(i, o) for i, o in ((8, 16), (16, 32), (32, 64), (64, 128), (128, 256))]
-        return nn.Sequential(nn.Conv2d(1, 8, 5, padding=2, bias=False), nn.BatchNorm2d(8, eps=1e-3, momentum=0.01),
-                             nn.ReLU(), *blocks, nn.AdaptiveMaxPool2d(1), nn.Flatten(),
-                             nn.Linear(256, 40)), (1, 112, 92), 40
+        return (
+            nn.Sequential(
+                nn.Conv2d(1, 8, 5, padding=2, bias=False),
+                nn.BatchNorm2d(8, eps=1e-3, momentum=0.01),
+                nn.ReLU(),
+                *blocks,
+                nn.AdaptiveMaxPool2d(1),
+                nn.Flatten(),
+                nn.Linear(256, 40)
+            ),
+            (1, 112, 92),
+            40,
+        )
     p = int(name[3:])
-    return nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1152, p), nn.ReLU(), nn.Linear(p, 10)), (3, 32, 32), 10
+    return (
+        nn.Sequential(
+            nn.Conv2d(3, 16, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(1152, p),
+            nn.ReLU(),
+            nn.Linear(p, 10),
+        ),
+        (3, 32, 32),
+        10,
+    )
 
 
 def rate(once, windows=5, seconds=0.2):
@@ -66,7 +100,7 @@ if kind == "train":
     def epoch():
         order = torch.randperm(samples)
         for first in range(0, samples, batch):
-            chosen = order[first:first + batch]
+            chosen = order[first : first + batch]
             optimizer.zero_grad(set_to_none=True)
             loss(model(images[chosen]), labels[chosen]).backward()
             optimizer.step()
@@ -85,7 +119,7 @@ else:
 
                 def epoch():
                     for first in range(0, samples, size):
-                        model(images[first:first + size].contiguous(memory_format=layout))
+                        model(images[first : first + size].contiguous(memory_format=layout))
 
                 best = max(best, rate(epoch, windows=3))
     print(best)

@@ -31,7 +31,9 @@ torch.set_num_threads(1)
 def ours(*arguments):
     """CPU seconds of one oubli command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([build / "oubli", "-q", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [build / "oubli", "-q", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -56,7 +58,7 @@ def fit(network, x, y):
     for _ in range(6):
         order = torch.randperm(len(x))
         for begin in range(0, len(x), 32):
-            batch = order[begin:begin + 32]
+            batch = order[begin : begin + 32]
             optimizer.zero_grad(set_to_none=True)
             loss(network(x[batch]), y[batch]).backward()
             optimizer.step()
@@ -68,7 +70,9 @@ def peer_networks():
     x = torch.from_numpy(images).float().div_(255)
     y = torch.from_numpy(labels).long()
     test = torch.from_numpy(mnist("t10k")[0]).float().div_(255)
-    network = torch.nn.Sequential(torch.nn.Linear(784, 50), torch.nn.ReLU(), torch.nn.Linear(50, 10))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(784, 50), torch.nn.ReLU(), torch.nn.Linear(50, 10)
+    )
 
     def train():
         fit(network, x, y)
@@ -93,7 +97,9 @@ def populations(run, folder):
     result = []
     for name, pattern, first in (("seen", "mlp50-seen-*", 1), ("unseen", "mlp50-unseen-0-*", 0)):
         base = [np.load(f)[:, first:] for f in sorted((run / "logits").glob(pattern + ".npy"))]
-        models = np.stack([base[i % len(base)] + generator.normal(0, 0.5, base[0].shape) for i in range(MODELS)])
+        models = np.stack(
+            [base[i % len(base)] + generator.normal(0, 0.5, base[0].shape) for i in range(MODELS)]
+        )
         result.append(models.astype(np.float32))
         np.save(folder / f"{name}.npy", result[-1])
     return result
@@ -108,14 +114,18 @@ def peer_class(seen, unseen, images):
     y = np.repeat([0, 1], len(x) // 2)
     test = np.concatenate([rows(seen[TRAIN:]), rows(unseen[TRAIN:])])
     seconds = {}
-    for name, attack in (("5-NN", KNeighborsClassifier(5)),
-                         ("forest", RandomForestClassifier(n_estimators=10, max_depth=5)),
-                         ("AdaBoost", AdaBoostClassifier(n_estimators=50))):
+    for name, attack in (
+        ("5-NN", KNeighborsClassifier(5)),
+        ("forest", RandomForestClassifier(n_estimators=10, max_depth=5)),
+        ("AdaBoost", AdaBoostClassifier(n_estimators=50)),
+    ):
         seconds[name] = timed(lambda: attack.fit(x, y).predict(test))[0]
     directions = generator.normal(size=(50, seen.shape[2])).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     first, second = seen.reshape(-1, seen.shape[2]), unseen.reshape(-1, seen.shape[2])
-    seconds["KS"] = 1000 / 50 * timed(lambda: [ks_2samp(first @ d, second @ d) for d in directions])[0]
+    seconds["KS"] = (
+        1000 / 50 * timed(lambda: [ks_2samp(first @ d, second @ d) for d in directions])[0]
+    )
     return seconds
 
 
@@ -128,7 +138,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         run = folder / "run"
-        train = ours("reproduce", "mnist", "--models", BASE, "--jobs", 1, "--train-only", "--run", run)
+        train = ours(
+            "reproduce", "mnist", "--models", BASE, "--jobs", 1, "--train-only", "--run", run
+        )
         per_network = train / (3 * BASE)  # a third of them with class means and a refitted head
         network, refit = peer_networks()
         peer_network = network + refit / 3
@@ -137,21 +149,51 @@ def main():
         seen, unseen = populations(run, folder)
         labels = mnist("t10k")[1]
         np.save(folder / "labels.npy", labels.astype(np.int64))
-        common = ["audit", "--seen", folder / "seen.npy", "--unseen", folder / "unseen.npy", "--labels",
-                  folder / "labels.npy", "--class", 0, "--images", 150, "--images-retained", 100, "--jobs", 1]
-        same = ["--attack", "nearest-neighbours,forest,adaboost", "--observer", "logits", "--bootstrap", 0]
+        common = [
+            "audit",
+            "--seen",
+            folder / "seen.npy",
+            "--unseen",
+            folder / "unseen.npy",
+            "--labels",
+            folder / "labels.npy",
+            "--class",
+            0,
+            "--images",
+            150,
+            "--images-retained",
+            100,
+            "--jobs",
+            1,
+        ]
+        same = [
+            "--attack",
+            "nearest-neighbours,forest,adaboost",
+            "--observer",
+            "logits",
+            "--bootstrap",
+            0,
+        ]
         audit = ours(*common, *same)
         forgotten = peer_class(seen[:, labels == 0], unseen[:, labels == 0], 150)
         retained = peer_class(seen[:, labels == 1], unseen[:, labels == 1], 100)
         for name in forgotten:
-            print(f"  peer, one class: {name:<10} {forgotten[name]:8.2f} s forgotten, {retained[name]:8.2f} s retained")
+            print(
+                f"  peer, one class: {name:<10} {forgotten[name]:8.2f} s forgotten, {retained[name]:8.2f} s retained"
+            )
         peer_audit = sum(forgotten.values()) + 9 * sum(retained.values())
         line("one audit: 10 classes, 3 attacks, KS, logits", audit, peer_audit, "")
-        line("reproduce mnist: 300 networks, 11 audits", NETWORKS * per_network + AUDITS * audit,
-             NETWORKS * peer_network + AUDITS * peer_audit, "5x")
+        line(
+            "reproduce mnist: 300 networks, 11 audits",
+            NETWORKS * per_network + AUDITS * audit,
+            NETWORKS * peer_network + AUDITS * peer_audit,
+            "5x",
+        )
         everything = ours(*common)
-        print(f"  ours with three observers, logistic regression and intervals: {everything:.2f} s per audit, "
-              f"{(NETWORKS * per_network + AUDITS * everything) / 60:.1f} core-minutes for the whole")
+        print(
+            f"  ours with three observers, logistic regression and intervals: {everything:.2f} s per audit, "
+            f"{(NETWORKS * per_network + AUDITS * everything) / 60:.1f} core-minutes for the whole"
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,11 @@ from onnx import numpy_helper
 
 OUBLI = Path(os.environ["OUBLI_BUILD"]) / "oubli"
 FORGET = "0"
-SMALL = {"format": "oubli-network", "version": 1, "layers": [{"kind": "dense", "units": 30}, {"kind": "sigmoid"}]}
+SMALL = {
+    "format": "oubli-network",
+    "version": 1,
+    "layers": [{"kind": "dense", "units": 30}, {"kind": "sigmoid"}],
+}
 SGD = ["--optimizer", "sgd", "--learning-rate", "0.05", "--weight-decay", "0.001"]
 TRAINED = [  # name, data, options of oubli train
     ("MNIST, MLP, Adam", "mnist", ["--network", "mlp"]),
@@ -50,7 +54,19 @@ def must(*arguments):
 def trained_head(data, options):
     """W, b, features and labels of the test set."""
     must("train", data, *options, "--seed", 1, "-o", "model.onnx", "--force")
-    must("predict", "model.onnx", "--data", data, "--features", "f.npy", "--labels", "y.npy", "-o", "z.npy", "--force")
+    must(
+        "predict",
+        "model.onnx",
+        "--data",
+        data,
+        "--features",
+        "f.npy",
+        "--labels",
+        "y.npy",
+        "-o",
+        "z.npy",
+        "--force",
+    )
     model = onnx.load("model.onnx")
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     head = next(node for node in model.graph.node if node.output[0] == model.graph.output[0].name)
@@ -78,7 +94,9 @@ def softmax_regression(features, labels, classes, rng):
 
 
 def auc(leak, figure):
-    return f"{leak[figure]['chosen']:6.3f}" if figure in leak else "     -"  # too few samples of the class
+    return (
+        f"{leak[figure]['chosen']:6.3f}" if figure in leak else "     -"
+    )  # too few samples of the class
 
 
 def measure(head_name, W, b, features, labels, rng):
@@ -89,12 +107,28 @@ def measure(head_name, W, b, features, labels, rng):
         np.save(f"features-{part}.npy", features[chosen])
         np.save(f"logits-{part}.npy", logits[chosen].astype(np.float32))
         np.save(f"labels-{part}.npy", labels[chosen].astype(np.int64))
-    cases = [("paper", "features"), ("paper", "logits"), ("affine", "features"), ("logit-affine", "logits"),
-             ("ridge", "features"), ("auto", "features"), ("auto", "logits")]
+    cases = [
+        ("paper", "features"),
+        ("paper", "logits"),
+        ("affine", "features"),
+        ("logit-affine", "logits"),
+        ("ridge", "features"),
+        ("auto", "features"),
+        ("auto", "logits"),
+    ]
     for solver, space in cases:
-        given = lambda part: ["--class", FORGET, f"--{space}", f"{space}-{part}.npy", "--labels", f"labels-{part}.npy"]
+        given = lambda part: [
+            "--class",
+            FORGET,
+            f"--{space}",
+            f"{space}-{part}.npy",
+            "--labels",
+            f"labels-{part}.npy",
+        ]
         line = f"{head_name:34} {solver:12} {space:8} "
-        code, out, error = oubli("forget", "head.npz", *given("all"), "--solver", solver, "--dry-run", "--json")
+        code, out, error = oubli(
+            "forget", "head.npz", *given("all"), "--solver", solver, "--dry-run", "--json"
+        )
         if code != 0:
             print(line, f"refused: {error[0][:90] if error else code}", flush=True)
             continue
@@ -103,18 +137,33 @@ def measure(head_name, W, b, features, labels, rng):
         leak = next(row for row in receipt["leak_check"]["rows"] if row["observer"] == "logits")
         new = []
         for part in ("one", "two"):
-            must("forget", "head.npz", *given(part), "--solver", report["chosen"], "-o", f"new-{part}.npz", "--force")
+            must(
+                "forget",
+                "head.npz",
+                *given(part),
+                "--solver",
+                report["chosen"],
+                "-o",
+                f"new-{part}.npz",
+                "--force",
+            )
             written = np.load(f"new-{part}.npz")
             new.append(features.astype(float) @ written["weight"].T.astype(float) + written["bias"])
         halves = np.sqrt(((new[0] - new[1]) ** 2).mean() / ((new[0] - new[0].mean(0)) ** 2).mean())
-        print(line, f"{report['conditioning']:8.1e} {max(report['gain']):8.2g}",
-              f"{max(report['residual_forgotten'], report['residual_retained']):8.1e} {halves:8.3f}",
-              f"{auc(leak, 'ghost_logit')} {auc(leak, 'linear_readout')}",
-              f"  {report['chosen'] if solver == 'auto' else ''}", flush=True)
+        print(
+            line,
+            f"{report['conditioning']:8.1e} {max(report['gain']):8.2g}",
+            f"{max(report['residual_forgotten'], report['residual_retained']):8.1e} {halves:8.3f}",
+            f"{auc(leak, 'ghost_logit')} {auc(leak, 'linear_readout')}",
+            f"  {report['chosen'] if solver == 'auto' else ''}",
+            flush=True,
+        )
 
 
 def main():
-    print(f"{'head':34} {'solver':12} {'means of':8}  conditio     gain residual   halves  ghost   read   auto took")
+    print(
+        f"{'head':34} {'solver':12} {'means of':8}  conditio     gain residual   halves  ghost   read   auto took"
+    )
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("small.json").write_text(json.dumps(SMALL))
@@ -128,7 +177,14 @@ def main():
         zero, zero_bias = softmax_regression(features, labels, len(b), rng)
         for scale in (1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 0):
             common = scale * W.mean(0)
-            measure(f"regression, common part x {scale:g}", zero + common, zero_bias + scale * b.mean(), features, labels, rng)
+            measure(
+                f"regression, common part x {scale:g}",
+                zero + common,
+                zero_bias + scale * b.mean(),
+                features,
+                labels,
+                rng,
+            )
 
 
 if __name__ == "__main__":

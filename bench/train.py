@@ -54,8 +54,13 @@ CASES = [
 
 def run(command, core=CORES[0]):
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    found = subprocess.run(["taskset", "-c", str(core)] + command, env=environment, check=True,
-                           capture_output=True, text=True)
+    found = subprocess.run(
+        ["taskset", "-c", str(core)] + command,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(found.stdout.split()[0])
 
 
@@ -75,14 +80,21 @@ def compare(kind, name, layers, samples, batch, target, peak):
     a, b = statistics.median(mine), statistics.median(theirs)
     # backward: weight gradients of all layers, input gradients of all but the first
     flop = sum(layers) if kind == "infer" else 3 * sum(layers) - layers[0]
-    print(f"{kind} {name}: ours {a:.0f}/s, PyTorch {b:.0f}/s, ratio {a / b:.2f}, target {target}, "
-          f"{100 * a * flop * 1e-9 / peak:.0f} % of sgemm peak", flush=True)
+    print(
+        f"{kind} {name}: ours {a:.0f}/s, PyTorch {b:.0f}/s, ratio {a / b:.2f}, target {target}, "
+        f"{100 * a * flop * 1e-9 / peak:.0f} % of sgemm peak",
+        flush=True,
+    )
 
 
 def wall(cores, *words):
     """Work per second of wall-clock time, of one process per entry of cores."""
-    processes = [subprocess.Popen(["taskset", "-c", core] + ours("wall", 3, *words),
-                                  stdout=subprocess.PIPE, text=True) for core in cores]
+    processes = [
+        subprocess.Popen(
+            ["taskset", "-c", core] + ours("wall", 3, *words), stdout=subprocess.PIPE, text=True
+        )
+        for core in cores
+    ]
     return sum(float(process.communicate()[0].split()[0]) for process in processes)
 
 
@@ -91,11 +103,16 @@ def two_workers(name, samples, batch):
     found = []
     for _ in range(ROUNDS):
         sgemm = wall([first, second], "sgemm") / wall([first], "sgemm")
-        training = wall([f"{first},{second}"], "train", name, samples, batch, 2) / wall([first], "train", name, samples, batch)
+        training = wall([f"{first},{second}"], "train", name, samples, batch, 2) / wall(
+            [first], "train", name, samples, batch
+        )
         found.append((training / sgemm, training, sgemm))
     ratio, training, sgemm = sorted(found)[ROUNDS // 2]
-    print(f"two workers {name}: ours x{training:.2f}, sgemm x{sgemm:.2f}, ratio {ratio:.2f} "
-          f"({min(found)[0]:.2f} to {max(found)[0]:.2f}), target 0.95", flush=True)
+    print(
+        f"two workers {name}: ours x{training:.2f}, sgemm x{sgemm:.2f}, ratio {ratio:.2f} "
+        f"({min(found)[0]:.2f} to {max(found)[0]:.2f}), target 0.95",
+        flush=True,
+    )
 
 
 def main():

@@ -23,7 +23,9 @@ def population(seed, shift=0.0, columns=CLASSES - 1, models=MODELS):
 
 
 def audit(*words, code=0, say=""):
-    run = subprocess.run([program, "audit", "--quiet", *words], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [program, "audit", "--quiet", *words], capture_output=True, text=True, check=False
+    )
     assert run.returncode == code and say in run.stderr, (words, run.returncode, run.stderr)
     return run.stdout
 
@@ -41,11 +43,32 @@ with tempfile.TemporaryDirectory() as folder:
     save("y.npy", y)
     with open("names.txt", "w", encoding="utf-8") as file:
         file.write("ant\nbee\ncat\ndog\n")
-    base = ["--seen", "seen.npy", "--unseen", "unseen.npy", "--labels", "y.npy", "--directions", "20"]
+    base = [
+        "--seen",
+        "seen.npy",
+        "--unseen",
+        "unseen.npy",
+        "--labels",
+        "y.npy",
+        "--directions",
+        "20",
+    ]
 
     # Everything, by name and by number, from one file and from one per model.
-    full = json.loads(audit(*base, "--class", "cat", "--class-names", "names.txt", "--json",
-                            "--unseen2", "unseen2.npy", "--csv", "a.csv"))
+    full = json.loads(
+        audit(
+            *base,
+            "--class",
+            "cat",
+            "--class-names",
+            "names.txt",
+            "--json",
+            "--unseen2",
+            "unseen2.npy",
+            "--csv",
+            "a.csv",
+        )
+    )
     assert full["forgotten"] == [FORGOTTEN] and full["class_names"][2] == "cat"
     with open("a.csv", encoding="utf-8") as file:
         lines = file.read().splitlines()
@@ -67,23 +90,86 @@ with tempfile.TemporaryDirectory() as folder:
     # The gate.
     audit(*base, "--class", "2", "--fail-above", "0.2", code=5, say="--fail-above 0.2")
     audit(*base, "--class", "2", "--fail-above", "1")
-    audit("--seen", "unseen2.npy", *base[2:], "--class", "2", "--fail-above", "0.6", "--forgotten-only")
+    audit(
+        "--seen",
+        "unseen2.npy",
+        *base[2:],
+        "--class",
+        "2",
+        "--fail-above",
+        "0.6",
+        "--forgotten-only",
+    )
 
     # Bad input: what is wrong, and the right exit code.
-    audit("--seen", "seen.npy", "--unseen", "seen.npy", *base[4:], "--class", "2", code=2, say="same file")
+    audit(
+        "--seen",
+        "seen.npy",
+        "--unseen",
+        "seen.npy",
+        *base[4:],
+        "--class",
+        "2",
+        code=2,
+        say="same file",
+    )
     save("copy.npy", population(1, 3))
-    audit("--seen", "seen.npy", "--unseen", "copy.npy", *base[4:], "--class", "2", code=3, say="same logits")
+    audit(
+        "--seen",
+        "seen.npy",
+        "--unseen",
+        "copy.npy",
+        *base[4:],
+        "--class",
+        "2",
+        code=3,
+        say="same logits",
+    )
     wide = save("wide.npy", population(4, columns=CLASSES))
-    audit("--seen", "seen.npy", "--unseen", wide, *base[4:], "--class", "2", code=3, say="one column for every class")
+    audit(
+        "--seen",
+        "seen.npy",
+        "--unseen",
+        wide,
+        *base[4:],
+        "--class",
+        "2",
+        code=3,
+        say="one column for every class",
+    )
     # ... and where the seen models have a column for every class, too: whatever shows it.
     wide_seen = save("wide-seen.npy", population(8, columns=CLASSES))
-    for more in [], ["--forgotten-only"], ["--class-names", "names.txt"], ["--before", "wide-before.npy"]:
+    for more in (
+        [],
+        ["--forgotten-only"],
+        ["--class-names", "names.txt"],
+        ["--before", "wide-before.npy"],
+    ):
         save("wide-before.npy", population(9, columns=CLASSES))
         for unseen in wide, "unseen.npy":
-            audit("--seen", wide_seen, "--unseen", unseen, *base[4:], "--class", "2", *more, code=3,
-                  say="one column for every class")
+            audit(
+                "--seen",
+                wide_seen,
+                "--unseen",
+                unseen,
+                *base[4:],
+                "--class",
+                "2",
+                *more,
+                code=3,
+                say="one column for every class",
+            )
     two = ["--class", "0", "--class", "2", "--forgotten-only"]
-    audit("--seen", wide_seen, "--unseen", wide, *base[4:], *two, code=3, say="one column for every class")
+    audit(
+        "--seen",
+        wide_seen,
+        "--unseen",
+        wide,
+        *base[4:],
+        *two,
+        code=3,
+        say="one column for every class",
+    )
     # Labels that do not reach the last class leave it open how many there are, until something says so.
     short = save("y2.npy", np.where(y == 3, 0, y))
     partly = [*base[:4], "--labels", short, "--class", "2", "--forgotten-only"]
@@ -91,18 +177,61 @@ with tempfile.TemporaryDirectory() as folder:
     audit(*partly, "--class-names", "names.txt")
     audit(*partly, "--before", "wide-before.npy")
     single_class = [*base[:4], "--labels", save("y1.npy", np.where(y > 1, 1, y)), "--class", "1"]
-    audit(*single_class, "--forgotten-only", code=3, say="make 4 classes, but the largest label is 1")
-    audit(*base, "--class", "2", "--before", "unseen2.npy", code=3, say="have a column for every class")
+    audit(
+        *single_class, "--forgotten-only", code=3, say="make 4 classes, but the largest label is 1"
+    )
+    audit(
+        *base,
+        "--class",
+        "2",
+        "--before",
+        "unseen2.npy",
+        code=3,
+        say="have a column for every class",
+    )
     other = save("other.npy", population(5, columns=7))
-    audit("--seen", "seen.npy", "--unseen", other, *base[4:], "--class", "2", code=3, say="7 columns, wanted 3")
+    audit(
+        "--seen",
+        "seen.npy",
+        "--unseen",
+        other,
+        *base[4:],
+        "--class",
+        "2",
+        code=3,
+        say="7 columns, wanted 3",
+    )
     single = save("single.npy", population(6, models=1))
     audit("--seen", single, *base[2:], "--class", "2", code=3, say="at least two models")
     holes = population(7)
     holes[3, 5, 1] = np.nan
-    audit("--seen", save("nan.npy", holes), *base[2:], "--class", "2", code=3, say="model 3, sample 5, column 1")
-    audit(*base[:4], "--labels", save("y9.npy", np.where(y == 3, 9, y)), "--class", "2", code=3, say="9")
-    audit(*base[:4], "--labels", save("y0.npy", np.where(y == 1, 0, y)), "--class", "2", code=3,
-          say="no sample of class 1")
+    audit(
+        "--seen",
+        save("nan.npy", holes),
+        *base[2:],
+        "--class",
+        "2",
+        code=3,
+        say="model 3, sample 5, column 1",
+    )
+    audit(
+        *base[:4],
+        "--labels",
+        save("y9.npy", np.where(y == 3, 9, y)),
+        "--class",
+        "2",
+        code=3,
+        say="9",
+    )
+    audit(
+        *base[:4],
+        "--labels",
+        save("y0.npy", np.where(y == 1, 0, y)),
+        "--class",
+        "2",
+        code=3,
+        say="no sample of class 1",
+    )
     audit(*base, "--class", "7", code=2, say="no class '7'")
     audit(*base, "--class", "cta", "--class-names", "names.txt", code=2, say="cat")
     audit(*base, "--class", "2", "--csv", "a.csv", code=2, say="--force")
@@ -111,50 +240,153 @@ with tempfile.TemporaryDirectory() as folder:
     # Options that make no sense, and files used twice.
     audit(*base, "--class", "2", "--images", "-1", code=2, say="--images")
     audit(*base, "--class", "2", "--bootstrap", "20", code=2, say="--bootstrap 20")
-    audit(*base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="seen.npy: is the input")
+    audit(
+        *base, "--class", "2", "--csv", "seen.npy", "--force", code=2, say="seen.npy: is the input"
+    )
     audit(*base, "--class", "2", "--csv", "./y.npy", "--force", code=2, say="is the input")
-    assert np.array_equal(np.load("seen.npy"), population(1, 3)) and np.array_equal(np.load("y.npy"), y)
+    assert np.array_equal(np.load("seen.npy"), population(1, 3)) and np.array_equal(
+        np.load("y.npy"), y
+    )
     features = save("f.npy", population(11, columns=6))
-    audit(*base, "--class", "2", "--features", features, "--unseen-features", features, code=2, say="same file")
-    audit(*base, "--class", "2", "--features", save("f0.npy", population(11, columns=0)), code=3, say="0 columns")
-    assert "Class 2: Whoever holds the file" in audit(*base, "--class", "2", "--unseen-features", features)
+    audit(
+        *base,
+        "--class",
+        "2",
+        "--features",
+        features,
+        "--unseen-features",
+        features,
+        code=2,
+        say="same file",
+    )
+    audit(
+        *base,
+        "--class",
+        "2",
+        "--features",
+        save("f0.npy", population(11, columns=0)),
+        code=3,
+        say="0 columns",
+    )
+    assert "Class 2: Whoever holds the file" in audit(
+        *base, "--class", "2", "--unseen-features", features
+    )
     twice = json.loads(audit(*base, "--class", "2", "--attack", "forest,forest", "--json"))
-    assert len(twice["leaks"]["forgotten"][0]["attacks"]) == 1 and twice["worst"]["attack"] == "forest"
-    audit("--seen", save("rep.npy", np.repeat(population(1)[:1], MODELS, 0)), *base[2:], "--class", "2", code=3,
-          say="models 0 and 1 hold the same logits")
+    assert (
+        len(twice["leaks"]["forgotten"][0]["attacks"]) == 1 and twice["worst"]["attack"] == "forest"
+    )
+    audit(
+        "--seen",
+        save("rep.npy", np.repeat(population(1)[:1], MODELS, 0)),
+        *base[2:],
+        "--class",
+        "2",
+        code=3,
+        say="models 0 and 1 hold the same logits",
+    )
     big = population(1, 3).astype(np.float64)
     big[1, 2, 0] = 1e300
-    audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
-          say="model 1, sample 2, column 0 is 1e+300, which does not fit float32")
+    audit(
+        "--seen",
+        save("big.npy", big),
+        *base[2:],
+        "--class",
+        "2",
+        code=3,
+        say="model 1, sample 2, column 0 is 1e+300, which does not fit float32",
+    )
     # Finite, but so large that it hides everything else.
     for value in 3e38, -2e9:
         big = population(1, 3)
         big[1, 2, 0] = value
-        audit("--seen", save("big.npy", big), *base[2:], "--class", "2", code=3,
-              say="big.npy: model 1, sample 2, column 0 is " + ("3e+38" if value > 0 else "-2000000000, beyond 1e+09"))
+        audit(
+            "--seen",
+            save("big.npy", big),
+            *base[2:],
+            "--class",
+            "2",
+            code=3,
+            say="big.npy: model 1, sample 2, column 0 is "
+            + ("3e+38" if value > 0 else "-2000000000, beyond 1e+09"),
+        )
     for option in "--train-share", "--fail-above":
         for word in "nan", "inf", "-inf", "1.5":
             audit(*base, "--class", "2", f"{option}={word}", code=2, say="wanted a number from")
     for words in ["2", "2"], ["2", "index:2"], ["0", "2", "02"]:
-        audit(*base, *[word for name in words for word in ("--class", name)], code=2, say="named twice")
-    audit(*base, "--class", "cat", "--class", "2", "--class-names", "names.txt", code=2, say="--class 2: named twice")
+        audit(
+            *base,
+            *[word for name in words for word in ("--class", name)],
+            code=2,
+            say="named twice",
+        )
+    audit(
+        *base,
+        "--class",
+        "cat",
+        "--class",
+        "2",
+        "--class-names",
+        "names.txt",
+        code=2,
+        say="--class 2: named twice",
+    )
     # One file per model: which file it is.
     for m in range(MODELS):
         save(f"before-{m}.npy", population(12, columns=CLASSES)[m])
     before = [f"before-{m}.npy" for m in range(MODELS)]
     audit(*base, "--class", "2", "--before", *before)
-    audit(*base, "--class", "2", "--before", before[0], *before[:-1], code=2,
-          say="--before before-0.npy and --before before-0.npy are the same file: a model counts once")
+    audit(
+        *base,
+        "--class",
+        "2",
+        "--before",
+        before[0],
+        *before[:-1],
+        code=2,
+        say="--before before-0.npy and --before before-0.npy are the same file: a model counts once",
+    )
     save("before-copy.npy", np.load("before-0.npy"))
-    audit(*base, "--class", "2", "--before", *before[:-1], "before-copy.npy", code=3,
-          say="before-0.npy and before-copy.npy hold the same logits")
+    audit(
+        *base,
+        "--class",
+        "2",
+        "--before",
+        *before[:-1],
+        "before-copy.npy",
+        code=3,
+        say="before-0.npy and before-copy.npy hold the same logits",
+    )
     save("holes.npy", holes[3])
-    audit("--seen", *files[:3], "holes.npy", *files[4:], *base[2:], "--class", "2", code=3,
-          say="holes.npy, sample 5, column 1 is nan")
-    only = [*base[:4], "--labels", save("y22.npy", np.full(SAMPLES, 2)), "--class", "2", "--class-names", "names.txt"]
+    audit(
+        "--seen",
+        *files[:3],
+        "holes.npy",
+        *files[4:],
+        *base[2:],
+        "--class",
+        "2",
+        code=3,
+        say="holes.npy, sample 5, column 1 is nan",
+    )
+    only = [
+        *base[:4],
+        "--labels",
+        save("y22.npy", np.full(SAMPLES, 2)),
+        "--class",
+        "2",
+        "--class-names",
+        "names.txt",
+    ]
     audit(*only, code=3, say="(--forgotten-only")
     some = json.loads(audit(*only, "--forgotten-only", "--json"))
     assert all(row["accuracy"] is None and row["reason"] for row in some["quality"])
-    audit(*base[:4], "--labels", save("y013.npy", np.where(y == 2, 1, y)), "--class", "2", code=3,
-          say="no sample of class 2: every audited class needs samples\n")
+    audit(
+        *base[:4],
+        "--labels",
+        save("y013.npy", np.where(y == 2, 1, y)),
+        "--class",
+        "2",
+        code=3,
+        say="no sample of class 2: every audited class needs samples\n",
+    )
 print("ok")

@@ -12,7 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 def gaussians(rng, rows, features, separation):
     y = rng.integers(0, 2, rows).astype(np.uint8)
     scale = rng.uniform(0.5, 2, features)
-    return ((rng.normal(size=(rows, features)) + separation / np.sqrt(features) * y[:, None]) * scale).astype(np.float32), y
+    return (
+        (rng.normal(size=(rows, features)) + separation / np.sqrt(features) * y[:, None]) * scale
+    ).astype(np.float32), y
 
 
 def coarse(rng, rows, features):
@@ -31,12 +33,16 @@ def write(name, make, rng):
         save(f"{name}.{part}", array)
     save(f"{name}.knn", KNeighborsClassifier(5).fit(x, y).predict(x_test))
     # Where the fifth and sixth neighbours are equally far, the choice is the tree's.
-    nearest = np.sort(pairwise_distances(x_test.astype(np.float64), x.astype(np.float64), "sqeuclidean"), axis=1)
+    nearest = np.sort(
+        pairwise_distances(x_test.astype(np.float64), x.astype(np.float64), "sqeuclidean"), axis=1
+    )
     save(f"{name}.knn_certain", (nearest[:, 5] - nearest[:, 4] > 1e-9).astype(np.uint8))
     for algorithm in ("SAMME.R", "SAMME"):
         model = AdaBoostClassifier(n_estimators=50, algorithm=algorithm, random_state=0).fit(x, y)
         save(f"{name}.{algorithm}", model.predict(x_test))
-    model = LogisticRegression(solver="newton-cg", tol=1e-10, max_iter=10000).fit(x.astype(np.float64), y)
+    model = LogisticRegression(solver="newton-cg", tol=1e-10, max_iter=10000).fit(
+        x.astype(np.float64), y
+    )
     save(f"{name}.logistic", model.decision_function(x_test.astype(np.float64)))
 
 
@@ -47,8 +53,24 @@ write("coarse", lambda rng, rows: coarse(rng, rows, 4), np.random.default_rng(4)
 
 # Forests: accuracies over 20 seeds, both kinds, on two data sets.
 for name in ("logits", "coarse"):
-    x, y, x_test, y_test = (np.load(f"{name}.{part}.npy") for part in ("x", "y", "x_test", "y_test"))
-    for kind, options in (("forest", {"n_estimators": 10, "max_depth": 5}), ("strong-forest", {"n_estimators": 100})):
-        save(f"{name}.{kind}", np.array([
-            np.mean(RandomForestClassifier(random_state=seed, **options).fit(x, y).predict(x_test) == y_test)
-            for seed in range(20)]))
+    x, y, x_test, y_test = (
+        np.load(f"{name}.{part}.npy") for part in ("x", "y", "x_test", "y_test")
+    )
+    for kind, options in (
+        ("forest", {"n_estimators": 10, "max_depth": 5}),
+        ("strong-forest", {"n_estimators": 100}),
+    ):
+        save(
+            f"{name}.{kind}",
+            np.array(
+                [
+                    np.mean(
+                        RandomForestClassifier(random_state=seed, **options)
+                        .fit(x, y)
+                        .predict(x_test)
+                        == y_test
+                    )
+                    for seed in range(20)
+                ]
+            ),
+        )

@@ -19,7 +19,9 @@ def read_parameters(spec, path):
     found, at = {}, 0
     for entry in spec["parameters"]:
         count = int(np.prod(entry["shape"]))
-        found[entry["name"]] = torch.tensor(raw[at:at + count].astype(np.float64).reshape(entry["shape"]))
+        found[entry["name"]] = torch.tensor(
+            raw[at : at + count].astype(np.float64).reshape(entry["shape"])
+        )
         at += count
     assert at == raw.size
     return found
@@ -39,7 +41,13 @@ def layer(entry, weights, x, name):
     if kind == "conv":
         kernel, stride = entry["kernel"], entry.get("stride", 1)
         if entry.get("padding") == "same":
-            x = F.pad(x, (*same_padding(x.shape[3], kernel, stride), *same_padding(x.shape[2], kernel, stride)))
+            x = F.pad(
+                x,
+                (
+                    *same_padding(x.shape[3], kernel, stride),
+                    *same_padding(x.shape[2], kernel, stride),
+                ),
+            )
         return F.conv2d(x, weights[name + ".weight"], bias, stride)
     if kind == "max_pool":
         return F.max_pool2d(x, entry["kernel"], entry.get("stride", 1))
@@ -48,14 +56,17 @@ def layer(entry, weights, x, name):
     if kind == "global_average_pool":
         return F.adaptive_avg_pool2d(x, 1)
     if kind == "batch_norm":
-        return F.batch_norm(x, None, None, weights[name + ".scale"], weights[name + ".shift"], True, 0.01, 1e-3)
+        return F.batch_norm(
+            x, None, None, weights[name + ".scale"], weights[name + ".shift"], True, 0.01, 1e-3
+        )
     if kind == "relu":
         return torch.relu(x)
     if kind == "sigmoid":
         return torch.sigmoid(x)
     if kind == "residual":
-        return (sequence(entry["branch"], weights, x, name + ".branch")
-                + sequence(entry["shortcut"], weights, x, name + ".shortcut"))
+        return sequence(entry["branch"], weights, x, name + ".branch") + sequence(
+            entry["shortcut"], weights, x, name + ".shortcut"
+        )
     raise ValueError(kind)
 
 
@@ -66,7 +77,12 @@ def sequence(layers, weights, x, name):
 
 
 def logits_of(spec, weights, images):
-    return layer({"kind": "dense"}, weights, sequence(spec["network"]["layers"], weights, images, "layers"), "head")
+    return layer(
+        {"kind": "dense"},
+        weights,
+        sequence(spec["network"]["layers"], weights, images, "layers"),
+        "head",
+    )
 
 
 def main(folder):
@@ -77,13 +93,21 @@ def main(folder):
     with open(path("spec.json")) as file:
         spec = json.load(file)
     weights = read_parameters(spec, path("parameters.f32"))
-    trained = [weights[entry["name"]].requires_grad_() for entry in spec["parameters"] if entry["trained"]]
-    images = np.fromfile(path("images.f32"), dtype=np.float32).astype(np.float64).reshape(-1, *spec["network"]["input"])
+    trained = [
+        weights[entry["name"]].requires_grad_() for entry in spec["parameters"] if entry["trained"]
+    ]
+    images = (
+        np.fromfile(path("images.f32"), dtype=np.float32)
+        .astype(np.float64)
+        .reshape(-1, *spec["network"]["input"])
+    )
     labels = torch.tensor(np.fromfile(path("labels.u32"), dtype=np.uint32).astype(np.int64))
     logits = logits_of(spec, weights, torch.tensor(images))
     loss = F.cross_entropy(logits, labels)
     gradients = torch.autograd.grad(loss, trained)
-    np.concatenate([gradient.numpy().ravel() for gradient in gradients]).tofile(path("gradients.f64"))
+    np.concatenate([gradient.numpy().ravel() for gradient in gradients]).tofile(
+        path("gradients.f64")
+    )
     logits.detach().numpy().tofile(path("logits.f64"))
     with open(path("result.json"), "w") as file:
         json.dump({"loss": loss.item()}, file)

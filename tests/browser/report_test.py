@@ -41,7 +41,9 @@ class ReportTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
         documents.write_run(cls.folder)
-        (cls.folder / "audit.json").write_text(json.dumps(documents.audit(0.3, documents.leaks(0.02))))
+        (cls.folder / "audit.json").write_text(
+            json.dumps(documents.audit(0.3, documents.leaks(0.02)))
+        )
         (cls.folder / "sparse.json").write_text(json.dumps(documents.sparse_audit()))
         (cls.folder / "receipt.json").write_text(json.dumps(documents.receipt()))
 
@@ -92,14 +94,16 @@ class ReportTest(unittest.TestCase):
         # The page itself never scrolls sideways; wide tables scroll in their own box.
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), width)
         for section in self.browser.run(
-                "return [...document.querySelectorAll('section')].map(s => {"
-                "const b = s.getBoundingClientRect(); return [s.id, b.width, b.height]})"):
+            "return [...document.querySelectorAll('section')].map(s => {"
+            "const b = s.getBoundingClientRect(); return [s.id, b.width, b.height]})"
+        ):
             self.assertGreater(section[1], 100, section)
             self.assertGreater(section[2], 30, section)
         # Letters in pictures stay legible: 12 px of the drawing are at least 10 on the screen.
         smallest = self.browser.run(
             "return Math.min(...[...document.querySelectorAll('svg.chart')].filter(s => s.clientWidth > 0)"
-            ".map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width)) * 12")
+            ".map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width)) * 12"
+        )
         self.assertGreaterEqual(smallest, 10)
         return shown
 
@@ -107,8 +111,21 @@ class ReportTest(unittest.TestCase):
         for width in (DESKTOP, PHONE):
             with self.subTest(width=width):
                 self.open(self.folder, width=width)
-                self.assertEqual(self.sections(), ["answer", "leak", "destinations", "ks", "tables", "published",
-                                                   "inversion", "not-tested", "limits", "provenance"])
+                self.assertEqual(
+                    self.sections(),
+                    [
+                        "answer",
+                        "leak",
+                        "destinations",
+                        "ks",
+                        "tables",
+                        "published",
+                        "inversion",
+                        "not-tested",
+                        "limits",
+                        "provenance",
+                    ],
+                )
                 shown = self.check_layout(width)
                 self.assertEqual(any(c["narrow"] for c in shown), width == PHONE)
                 self.assertEqual(any(c["wide"] for c in shown), width == DESKTOP)
@@ -122,19 +139,39 @@ class ReportTest(unittest.TestCase):
         self.assertIn("Against somebody who sees only the top-1 label: yes, as far as tested", text)
         self.assertIn("against somebody who sees probabilities: nearly", text)
         self.assertIn("against somebody who sees logits: no", text)
-        top = self.browser.run("return document.querySelector('.answer svg').getBoundingClientRect().bottom")
+        top = self.browser.run(
+            "return document.querySelector('.answer svg').getBoundingClientRect().bottom"
+        )
         self.assertLess(top, 900)  # on the first screen
 
     def test_sections_without_data_are_absent(self):
         self.open(self.folder / "audit.json")
-        self.assertEqual(self.sections(), ["answer", "leak", "destinations", "ks", "tables", "not-tested", "limits",
-                                           "provenance"])
+        self.assertEqual(
+            self.sections(),
+            [
+                "answer",
+                "leak",
+                "destinations",
+                "ks",
+                "tables",
+                "not-tested",
+                "limits",
+                "provenance",
+            ],
+        )
         self.check_layout(DESKTOP)
         self.open(self.folder / "receipt.json", width=PHONE)
-        self.assertEqual(self.sections(), ["answer", "receipt", "not-tested", "limits", "provenance"])
+        self.assertEqual(
+            self.sections(), ["answer", "receipt", "not-tested", "limits", "provenance"]
+        )
         self.check_layout(PHONE)
-        self.assertEqual(self.browser.run("return [...document.querySelectorAll('section, table, figure, ul, dl')]"
-                                          ".filter(e => !e.textContent.trim() && !e.querySelector('img')).length"), 0)
+        self.assertEqual(
+            self.browser.run(
+                "return [...document.querySelectorAll('section, table, figure, ul, dl')]"
+                ".filter(e => !e.textContent.trim() && !e.querySelector('img')).length"
+            ),
+            0,
+        )
 
     def test_warnings_and_reasons_are_in_sight(self):
         for width in (DESKTOP, PHONE):
@@ -146,32 +183,49 @@ class ReportTest(unittest.TestCase):
                 self.assertIn(f"Warning: the floor is not comparable {documents.HOSTILE}.", text)
                 self.assertIn("1 and 2 test models", text)
                 self.assertIn("no second batch was given", text)
-            shown = {s: self.browser.run(f"return document.getElementById('{s}').innerText") for s in self.sections()}
+            shown = {
+                s: self.browser.run(f"return document.getElementById('{s}').innerText")
+                for s in self.sections()
+            }
             self.assertIn("not computed: not applicable to labels", shown["ks"])
-            self.assertIn("Not computed (all-ones direction, audited models): not shown.", shown["ks"])
-            self.assertIn("not computed: no logits from before unlearning were given", shown["tables"])
+            self.assertIn(
+                "Not computed (all-ones direction, audited models): not shown.", shown["ks"]
+            )
+            self.assertIn(
+                "not computed: no logits from before unlearning were given", shown["tables"]
+            )
             self.assertIn("not computed: no features were given", shown["tables"])
             above = self.browser.run(
                 "const box = q => document.querySelector(q).getBoundingClientRect();"
-                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15")
+                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15"
+            )
             self.assertTrue(above)
 
     def test_every_picture_and_table_says_for_which_observer_it_is(self):
         observer = r"(logits|probabilities|top-1 label|holds the (model|file))"
-        for inputs in ([self.folder], [self.folder / "audit.json"], [self.folder / "sparse.json"],
-                       [self.folder / "receipt.json"], [self.folder / "audit.json", self.folder / "receipt.json"],
-                       [self.folder / "inversion.json"]):
+        for inputs in (
+            [self.folder],
+            [self.folder / "audit.json"],
+            [self.folder / "sparse.json"],
+            [self.folder / "receipt.json"],
+            [self.folder / "audit.json", self.folder / "receipt.json"],
+            [self.folder / "inversion.json"],
+        ):
             self.open(*inputs)
-            for label in self.browser.run("return [...document.querySelectorAll('svg.chart')].map("
-                                          "s => s.getAttribute('aria-label'))"):
+            for label in self.browser.run(
+                "return [...document.querySelectorAll('svg.chart')].map("
+                "s => s.getAttribute('aria-label'))"
+            ):
                 self.assertRegex(label, observer)
             # Of a picture, what is written in it; of a table, its title, its note and its columns. In the receipt's
             # section there are lists, not figures.
             pictures = self.browser.run(
                 "return [...document.querySelectorAll('figure')].filter(f => f.querySelector('svg')).map(f => "
                 "[...f.querySelectorAll('svg text')].map(t => t.textContent).join(' ') + ' ' + "
-                "[...f.querySelectorAll('thead')].map(t => t.textContent).join(' '))")
-            tables = self.browser.run("""
+                "[...f.querySelectorAll('thead')].map(t => t.textContent).join(' '))"
+            )
+            tables = self.browser.run(
+                """
               return [...document.querySelectorAll('section:not(#receipt) table')].filter(t => !t.closest('figure'))
                 .map(t => {
                   let text = t.textContent;
@@ -180,7 +234,8 @@ class ReportTest(unittest.TestCase):
                     if (e.tagName === 'P' || e.tagName === 'H3') text = e.textContent + ' ' + text;
                     if (e.tagName === 'H3') break;
                   }
-                  return text; })""")
+                  return text; })"""
+            )
             for text in pictures + tables:
                 self.assertRegex(text, observer)
                 self.assertNotRegex(text, r"\bsees label\b")
@@ -188,7 +243,8 @@ class ReportTest(unittest.TestCase):
     def test_dark_mode_is_dark_and_legible(self):
         def colours(scheme):
             self.open(self.folder, scheme=scheme)
-            return self.browser.run("""
+            return self.browser.run(
+                """
               const luminance = c => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map(v => {
                 v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4});
                 return .2126 * r + .7152 * g + .0722 * b};
@@ -203,7 +259,8 @@ class ReportTest(unittest.TestCase):
                 out.text.push(contrast(luminance(getComputedStyle(e).fill), card));
               for (const e of document.querySelectorAll('svg .m:not(.s4):not(.s5), svg .bar'))
                 out.marks.push(contrast(luminance(getComputedStyle(e).fill), card));
-              return {page, text: Math.min(...out.text), marks: Math.min(...out.marks)}""")
+              return {page, text: Math.min(...out.text), marks: Math.min(...out.marks)}"""
+            )
 
         light, dark = colours("light"), colours("dark")
         self.assertGreater(light["page"], 0.8)
@@ -215,29 +272,41 @@ class ReportTest(unittest.TestCase):
     def test_a_hostile_class_name_stays_text(self):
         for inputs in ([self.folder], [self.folder / "audit.json"], [self.folder / "receipt.json"]):
             self.open(*inputs)
-            self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 0)
+            self.assertEqual(
+                self.browser.run("return document.querySelectorAll('script').length"), 0
+            )
             self.assertNotEqual(self.browser.run("return document.title"), "owned")
             self.assertIn(documents.HOSTILE, self.browser.run("return document.body.textContent"))
         self.open(self.folder)
-        self.assertIn(documents.HOSTILE,
-                      self.browser.run("return document.querySelector('img.sheet').getAttribute('alt')"))
+        self.assertIn(
+            documents.HOSTILE,
+            self.browser.run("return document.querySelector('img.sheet').getAttribute('alt')"),
+        )
 
     def test_every_chart_has_its_numbers_behind_it(self):
         self.open(self.folder)
         empty = self.browser.run(
             "return [...document.querySelectorAll('figure')].filter(f => f.querySelector('svg') && "
-            "f.querySelectorAll('details table tbody tr').length == 0).length")
+            "f.querySelectorAll('details table tbody tr').length == 0).length"
+        )
         self.assertEqual(empty, 0)
         # Closed at first; opening one shows it.
-        self.assertEqual(self.browser.run("return document.querySelectorAll('details[open]').length"), 0)
-        height = self.browser.run("const d = document.querySelector('details'); d.open = true;"
-                                  "return d.querySelector('table').getBoundingClientRect().height")
+        self.assertEqual(
+            self.browser.run("return document.querySelectorAll('details[open]').length"), 0
+        )
+        height = self.browser.run(
+            "const d = document.querySelector('details'); d.open = true;"
+            "return d.querySelector('table').getBoundingClientRect().height"
+        )
         self.assertGreater(height, 20)
 
     def test_prints_light_whatever_the_screen(self):
         self.open(self.folder, scheme="dark")
-        self.browser.cdp("Emulation.setEmulatedMedia", media="print",
-                         features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.browser.cdp(
+            "Emulation.setEmulatedMedia",
+            media="print",
+            features=[{"name": "prefers-color-scheme", "value": "dark"}],
+        )
         colour = self.browser.run("return getComputedStyle(document.body).backgroundColor")
         self.assertEqual(colour, "rgb(255, 255, 255)")
         # Paper does not scroll: every table, opened as in print, ends where the page does (A4 less margins).
@@ -245,14 +314,16 @@ class ReportTest(unittest.TestCase):
         cut = self.browser.run(
             "document.querySelectorAll('details').forEach(d => { d.open = true; });"
             "return [...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
-            "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => t.innerText)")
+            "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => t.innerText)"
+        )
         self.assertEqual(cut, [])
         # A tall sheet of pictures has room for its caption on the same page (A4: 297 mm, less margins), undistorted.
         width, height = self.browser.run(
             "const sheet = document.querySelector('img.sheet'); const was = sheet.src;"
-            "sheet.src = 'data:image/svg+xml,<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"600\" height=\"2400\"/>';"
+            'sheet.src = \'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" width="600" height="2400"/>\';'
             "return sheet.decode().then(() => { const box = sheet.getBoundingClientRect(); sheet.src = was;"
-            "return [box.width, box.height]; })")
+            "return [box.width, box.height]; })"
+        )
         self.assertLess(height, 240 * 96 / 25.4)
         self.assertAlmostEqual(height / width, 4, delta=0.1)
         pdf = self.folder / "report.pdf"
@@ -263,6 +334,8 @@ class ReportTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if webdriver.find_browser() is None:
-        print("SKIPPED: chromium and chromedriver are not installed (Debian: chromium chromium-driver)")
+        print(
+            "SKIPPED: chromium and chromedriver are not installed (Debian: chromium chromium-driver)"
+        )
         sys.exit(77)
     unittest.main(verbosity=2)

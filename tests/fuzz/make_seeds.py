@@ -23,105 +23,288 @@ def npz(write, **arrays):
     return out.getvalue()
 
 
-W, b = np.arange(6, dtype='f4').reshape(3, 2), np.ones(3, 'f4')
-save('npy', 'f4', npy(W))
-save('npy', 'fortran', npy(np.asfortranarray(W.astype('f8'))))
-save('npy', 'v2', npy(np.arange(3), version=(2, 0)))
-save('npz', 'stored', npz(np.savez, W=W, b=b))
-save('npz', 'deflated', npz(np.savez_compressed, W=W, b=b))
-about = json.dumps(dict(format='oubli-means', version=1, space='features', head_sha256='', class_names=['a', 'b', 'c']))
+W, b = np.arange(6, dtype="f4").reshape(3, 2), np.ones(3, "f4")
+save("npy", "f4", npy(W))
+save("npy", "fortran", npy(np.asfortranarray(W.astype("f8"))))
+save("npy", "v2", npy(np.arange(3), version=(2, 0)))
+save("npz", "stored", npz(np.savez, W=W, b=b))
+save("npz", "deflated", npz(np.savez_compressed, W=W, b=b))
+about = json.dumps(
+    dict(
+        format="oubli-means",
+        version=1,
+        space="features",
+        head_sha256="",
+        class_names=["a", "b", "c"],
+    )
+)
 import zipfile
+
 means = io.BytesIO()
-with zipfile.ZipFile(means, 'w') as z:
-    z.writestr('about.json', about)
-    for name, array in dict(means=W.astype('f8'), counts=np.ones(3, 'u8'), scatter=np.ones(3)).items():
-        z.writestr(name + '.npy', npy(array))
-save('npz', 'means', means.getvalue())
+with zipfile.ZipFile(means, "w") as z:
+    z.writestr("about.json", about)
+    for name, array in dict(
+        means=W.astype("f8"), counts=np.ones(3, "u8"), scatter=np.ones(3)
+    ).items():
+        z.writestr(name + ".npy", npy(array))
+save("npz", "means", means.getvalue())
 
-header = json.dumps({'__metadata__': {'format': 'pt'},
-                     'fc.weight': {'dtype': 'F32', 'shape': [3, 2], 'data_offsets': [0, 24]},
-                     'fc.bias': {'dtype': 'F32', 'shape': [3], 'data_offsets': [24, 36]}}).encode()
-save('safetensors', 'head', struct.pack('<Q', len(header)) + header + W.tobytes() + b.tobytes())
+header = json.dumps(
+    {
+        "__metadata__": {"format": "pt"},
+        "fc.weight": {"dtype": "F32", "shape": [3, 2], "data_offsets": [0, 24]},
+        "fc.bias": {"dtype": "F32", "shape": [3], "data_offsets": [24, 36]},
+    }
+).encode()
+save("safetensors", "head", struct.pack("<Q", len(header)) + header + W.tobytes() + b.tobytes())
 
 
-images = struct.pack('>IIII', 0x803, 2, 2, 2) + bytes(range(8))
-labels = struct.pack('>II', 0x801, 2) + bytes([0, 1])
-save('idx', 'plain', bytes([0]) + struct.pack('<H', len(images)) + images + labels)
+images = struct.pack(">IIII", 0x803, 2, 2, 2) + bytes(range(8))
+labels = struct.pack(">II", 0x801, 2) + bytes([0, 1])
+save("idx", "plain", bytes([0]) + struct.pack("<H", len(images)) + images + labels)
 zipped = [gzip.compress(part, mtime=0) for part in (images, labels)]
-save('idx', 'gz', bytes([1]) + struct.pack('<H', len(zipped[0])) + zipped[0] + zipped[1])
-save('cifar', 'two', b''.join(bytes([j]) + bytes(3072) for j in (0, 9)))
-save('pgm', 'p5', b'P5\n# made\n2 3 255\n' + bytes(6))
+save("idx", "gz", bytes([1]) + struct.pack("<H", len(zipped[0])) + zipped[0] + zipped[1])
+save("cifar", "two", b"".join(bytes([j]) + bytes(3072) for j in (0, 9)))
+save("pgm", "p5", b"P5\n# made\n2 3 255\n" + bytes(6))
 
 
 def png(width, height, kind, rows, depth=8, interlaced=0, **chunks):
     def chunk(name, data):
-        return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))
-    return (b'\x89PNG\r\n\x1a\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, depth, kind, 0, 0, interlaced)) +
-            b''.join(chunk(name.encode(), data) for name, data in chunks.items()) +
-            chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+        return (
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        )
+
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlaced))
+        + b"".join(chunk(name.encode(), data) for name, data in chunks.items())
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
-save('image', 'grey.png', png(2, 2, 0, b'\0\1\2\0\3\4'))
-save('image', 'colour.png', png(2, 1, 2, b'\0' + bytes(6)))
-save('image', 'filters.png', png(2, 5, 2, b''.join(bytes([f]) + bytes(range(6)) for f in range(5))))
-save('image', 'palette.png', png(3, 2, 3, b'\0\x1b\0\x1b', 2, PLTE=bytes(range(12)), tRNS=b'\0\x80'))
-save('image', 'deep.png', png(1, 2, 6, (b'\0' + bytes(range(8))) * 2, 16))
-save('image', 'interlaced.png', png(3, 3, 0, b'\0\1\0\2\0\3\4\0\5\0\6\0\7\x08\x09', 8, 1, tRNS=b'\0\1'))
-save('image', 'p6', b'P6 2 1 255\n' + bytes(6))
-save('image', 'bmp', b'BM' + struct.pack('<IHHIIiiHHIIiiII', 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + bytes(4))
+save("image", "grey.png", png(2, 2, 0, b"\0\1\2\0\3\4"))
+save("image", "colour.png", png(2, 1, 2, b"\0" + bytes(6)))
+save("image", "filters.png", png(2, 5, 2, b"".join(bytes([f]) + bytes(range(6)) for f in range(5))))
+save(
+    "image", "palette.png", png(3, 2, 3, b"\0\x1b\0\x1b", 2, PLTE=bytes(range(12)), tRNS=b"\0\x80")
+)
+save("image", "deep.png", png(1, 2, 6, (b"\0" + bytes(range(8))) * 2, 16))
+save(
+    "image",
+    "interlaced.png",
+    png(3, 3, 0, b"\0\1\0\2\0\3\4\0\5\0\6\0\7\x08\x09", 8, 1, tRNS=b"\0\1"),
+)
+save("image", "p6", b"P6 2 1 255\n" + bytes(6))
+save(
+    "image",
+    "bmp",
+    b"BM"
+    + struct.pack("<IHHIIiiHHIIiiII", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0)
+    + bytes(4),
+)
 # The smallest baseline JPEG: 1 x 1, grey, one Huffman table pair.
-save('image', 'jpeg', bytes.fromhex(
-    'ffd8ffdb004300' + '01' * 64 + 'ffc0000b080001000101011100ffc40014000100000000000000000000000000000009'
-    'ffc40014100100000000000000000000000000000000ffda0008010100003f0054ffd9'))
+save(
+    "image",
+    "jpeg",
+    bytes.fromhex(
+        "ffd8ffdb004300"
+        + "01" * 64
+        + "ffc0000b080001000101011100ffc40014000100000000000000000000000000000009"
+        "ffc40014100100000000000000000000000000000000ffda0008010100003f0054ffd9"
+    ),
+)
 
-conv, relu, norm = {'kind': 'conv', 'units': 2, 'kernel': 3, 'stride': 1, 'padding': 'same', 'bias': False}, {'kind': 'relu'}, {'kind': 'batch_norm'}
-save('config', 'network', json.dumps({'format': 'oubli-network', 'version': 1, 'name': 'r', 'input': [1, 4, 4], 'layers': [
-     conv, norm, relu, {'kind': 'residual', 'branch': [conv, norm], 'shortcut': [dict(conv, kernel=1)]},
-     {'kind': 'max_pool', 'kernel': 2, 'stride': 2}, {'kind': 'dense', 'units': 3}, {'kind': 'sigmoid'}], 'classes': 3}).encode())
-save('config', 'run', json.dumps({'format': 'oubli-run', 'version': 1, 'builds': ['0.1.0'], 'config': {
-     'each_class': 0, 'epochs': 1, 'experiment': 'mnist', 'forget': [0], 'keep_models': False,
-     'parts': [{'hidden': 50, 'models': 2, 'second': 2}], 'samples': ['1', 'all'], 'seed': 1}}).encode())
-save('config', 'names', b'cat\ndog\n')
-file = {'role': 'model', 'name': 'x', 'bytes': 1, 'sha256': '0' * 64}
+conv, relu, norm = (
+    {"kind": "conv", "units": 2, "kernel": 3, "stride": 1, "padding": "same", "bias": False},
+    {"kind": "relu"},
+    {"kind": "batch_norm"},
+)
+save(
+    "config",
+    "network",
+    json.dumps(
+        {
+            "format": "oubli-network",
+            "version": 1,
+            "name": "r",
+            "input": [1, 4, 4],
+            "layers": [
+                conv,
+                norm,
+                relu,
+                {"kind": "residual", "branch": [conv, norm], "shortcut": [dict(conv, kernel=1)]},
+                {"kind": "max_pool", "kernel": 2, "stride": 2},
+                {"kind": "dense", "units": 3},
+                {"kind": "sigmoid"},
+            ],
+            "classes": 3,
+        }
+    ).encode(),
+)
+save(
+    "config",
+    "run",
+    json.dumps(
+        {
+            "format": "oubli-run",
+            "version": 1,
+            "builds": ["0.1.0"],
+            "config": {
+                "each_class": 0,
+                "epochs": 1,
+                "experiment": "mnist",
+                "forget": [0],
+                "keep_models": False,
+                "parts": [{"hidden": 50, "models": 2, "second": 2}],
+                "samples": ["1", "all"],
+                "seed": 1,
+            },
+        }
+    ).encode(),
+)
+save("config", "names", b"cat\ndog\n")
+file = {"role": "model", "name": "x", "bytes": 1, "sha256": "0" * 64}
 # receipt/real is what `oubli forget old.npz --class 0 --means m.npz` wrote for the model of receipt_fuzz.cpp.
-save('receipt', 'small', json.dumps({'format': 'oubli-receipt', 'version': 1,
-     'program': {'version': '', 'compiler': '', 'architecture': ''}, 'input': {'files': [file]},
-     'output': {'files': [file]}, 'previous_receipt_sha256': None,
-     'request': {'forget': [0], 'method': 'normalization', 'solver': 'auto', 'seed': 0},
-     'calibration': {'means_of': 'features', 'from': 'means file', 'means_files': [file]},
-     'signature': {'algorithm': 'Ed25519', 'public_key': '0' * 64, 'value': '0' * 128}}).encode())
-config = json.dumps({'format': 'oubli-network', 'version': 1, 'input': [1, 4, 4], 'layers': [{'kind': 'dense', 'units': 'N'}],
-                     'classes': 3})
-for name, number in dict(fraction='2.5', far='1e30', negative='-1').items():
-    save('config', name, config.replace('"N"', number).encode())
+save(
+    "receipt",
+    "small",
+    json.dumps(
+        {
+            "format": "oubli-receipt",
+            "version": 1,
+            "program": {"version": "", "compiler": "", "architecture": ""},
+            "input": {"files": [file]},
+            "output": {"files": [file]},
+            "previous_receipt_sha256": None,
+            "request": {"forget": [0], "method": "normalization", "solver": "auto", "seed": 0},
+            "calibration": {"means_of": "features", "from": "means file", "means_files": [file]},
+            "signature": {"algorithm": "Ed25519", "public_key": "0" * 64, "value": "0" * 128},
+        }
+    ).encode(),
+)
+config = json.dumps(
+    {
+        "format": "oubli-network",
+        "version": 1,
+        "input": [1, 4, 4],
+        "layers": [{"kind": "dense", "units": "N"}],
+        "classes": 3,
+    }
+)
+for name, number in dict(fraction="2.5", far="1e30", negative="-1").items():
+    save("config", name, config.replace('"N"', number).encode())
 
 
 def figure(value):
-    return {'value': value, 'low': value - .01, 'high': value + .01}
+    return {"value": value, "low": value - 0.01, "high": value + 0.01}
 
 
-spread = {'mean': .25, 'std': .05}
-leak = {'observer': 'logits', 'attacks': [{'attack': 'adaboost', 'advantage': figure(.4)},
-                                          {'attack': 'x', 'advantage': {'value': None, 'reason': 'few'}}],
-        'worst': 0, 'ks': figure(.2), 'ks_ones': figure(.1)}
-audit = {'format': 'oubli-audit', 'version': 1, 'models': {'seen': 7, 'unseen': 8}, 'samples': 90, 'classes': 2,
-         'forgotten': [1], 'class_names': ['a', '<b>'],
-         'leaks': {'classes': [{'class': 1, 'forgotten': True, 'observers': [leak]}], 'forgotten': [leak], 'retained': [leak]},
-         'floor': {'reason': 'none'}, 'quality': [{'population': 'seen', 'accuracy': spread, 'loss': spread}],
-         'label_flips': {'all': spread}, 'probe': [{'class': 1, 'seen': figure(.9), 'unseen': figure(.9)}],
-         'misclassification': [{'class': 1, 'population': name, 'shares': [spread]} for name in ('seen', 'unseen')]}
-save('report', 'audit', json.dumps(audit).encode())
-small = dict(audit, leaks={'classes': [], 'forgotten': [leak], 'retained': []})
-save('report', 'results', json.dumps({
-    'format': 'oubli-results', 'version': 1, 'experiment': 'mnist', 'class_names': ['a', 'b'],
-    'parts': [{'hidden': 50, 'models': {'seen': 9, 'unseen': 9}, 'floor': small,
-               'methods': [{'method': 'naive', 'samples': 'all', 'means_from': 'test', 'audit': small}]}],
-    'tables': [{'title': 'T', 'columns': ['method', 'NN'], 'keys': 1, 'notes': ['n'], 'rows': [
-        {'group': 'unlearned', 'keys': ['naive'], 'cells': [
-            {'measure': 'NN', 'observer': name, 'paper': .5, 'ours': .25, 'low': .2, 'high': .3, 'digits': 2}
-            for name in ('logits', 'label')]}]}]}).encode())
-save('report', 'inversion', json.dumps({
-    'format': 'oubli-inversion', 'version': 1, 'data_set': 'att-faces', 'class_names': ['a', 'b'], 'caption': 'c', 'sheets': [],
-    'likeness': [{'state': 'naive', 'target': 'forgotten', 'own': spread, 'recognised': spread}],
-    'tables': [{'title': 't', 'note': '', 'columns': [{'title': 'a', 'number': True}], 'rows': [['1']]}]}).encode())
-save('report', 'receipt', (root / 'receipt' / 'small').read_bytes())
+spread = {"mean": 0.25, "std": 0.05}
+leak = {
+    "observer": "logits",
+    "attacks": [
+        {"attack": "adaboost", "advantage": figure(0.4)},
+        {"attack": "x", "advantage": {"value": None, "reason": "few"}},
+    ],
+    "worst": 0,
+    "ks": figure(0.2),
+    "ks_ones": figure(0.1),
+}
+audit = {
+    "format": "oubli-audit",
+    "version": 1,
+    "models": {"seen": 7, "unseen": 8},
+    "samples": 90,
+    "classes": 2,
+    "forgotten": [1],
+    "class_names": ["a", "<b>"],
+    "leaks": {
+        "classes": [{"class": 1, "forgotten": True, "observers": [leak]}],
+        "forgotten": [leak],
+        "retained": [leak],
+    },
+    "floor": {"reason": "none"},
+    "quality": [{"population": "seen", "accuracy": spread, "loss": spread}],
+    "label_flips": {"all": spread},
+    "probe": [{"class": 1, "seen": figure(0.9), "unseen": figure(0.9)}],
+    "misclassification": [
+        {"class": 1, "population": name, "shares": [spread]} for name in ("seen", "unseen")
+    ],
+}
+save("report", "audit", json.dumps(audit).encode())
+small = dict(audit, leaks={"classes": [], "forgotten": [leak], "retained": []})
+save(
+    "report",
+    "results",
+    json.dumps(
+        {
+            "format": "oubli-results",
+            "version": 1,
+            "experiment": "mnist",
+            "class_names": ["a", "b"],
+            "parts": [
+                {
+                    "hidden": 50,
+                    "models": {"seen": 9, "unseen": 9},
+                    "floor": small,
+                    "methods": [
+                        {"method": "naive", "samples": "all", "means_from": "test", "audit": small}
+                    ],
+                }
+            ],
+            "tables": [
+                {
+                    "title": "T",
+                    "columns": ["method", "NN"],
+                    "keys": 1,
+                    "notes": ["n"],
+                    "rows": [
+                        {
+                            "group": "unlearned",
+                            "keys": ["naive"],
+                            "cells": [
+                                {
+                                    "measure": "NN",
+                                    "observer": name,
+                                    "paper": 0.5,
+                                    "ours": 0.25,
+                                    "low": 0.2,
+                                    "high": 0.3,
+                                    "digits": 2,
+                                }
+                                for name in ("logits", "label")
+                            ],
+                        }
+                    ],
+                }
+            ],
+        }
+    ).encode(),
+)
+save(
+    "report",
+    "inversion",
+    json.dumps(
+        {
+            "format": "oubli-inversion",
+            "version": 1,
+            "data_set": "att-faces",
+            "class_names": ["a", "b"],
+            "caption": "c",
+            "sheets": [],
+            "likeness": [
+                {"state": "naive", "target": "forgotten", "own": spread, "recognised": spread}
+            ],
+            "tables": [
+                {
+                    "title": "t",
+                    "note": "",
+                    "columns": [{"title": "a", "number": True}],
+                    "rows": [["1"]],
+                }
+            ],
+        }
+    ).encode(),
+)
+save("report", "receipt", (root / "receipt" / "small").read_bytes())

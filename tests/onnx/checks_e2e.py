@@ -27,8 +27,10 @@ def wait_until_idle(process, ready):
         assert process.poll() is None, process.stderr.read()
         try:
             child = open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read().split()[0]
-            states = [open("/proc/%s/task/%s/stat" % (child, thread)).read().rpartition(")")[2].split()[0]
-                      for thread in os.listdir("/proc/%s/task" % child)]
+            states = [
+                open("/proc/%s/task/%s/stat" % (child, thread)).read().rpartition(")")[2].split()[0]
+                for thread in os.listdir("/proc/%s/task" % child)
+            ]
         except (IndexError, OSError):  # a process or thread that begins or has just ended
             states = ["R"]
         if "R" in states or not ready():
@@ -40,13 +42,27 @@ class Checks(OnnxCase):
         """Old copies of the head as dead nodes, in every form; an unrelated dead node stays."""
         other = helper.make_node("Constant", [], ["left"], value=models.tensor("", models.W1))
         old = models.tensor("", models.W)
-        copies = {"tensor": [helper.make_node("Constant", [], ["old"], value=old)],
-                  "typed": [helper.make_node("Constant", [], ["old"], value=models.tensor("", models.W, "f16", typed=True))],
-                  "floats": [helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())],
-                  "chain": [helper.make_node("Constant", [], ["old"], value=old), helper.make_node("Transpose", ["old"], ["older"]),
-                            helper.make_node("Cast", ["older"], ["oldest"], to=TensorProto.FLOAT16)],
-                  "stored": [helper.make_node("Identity", ["W0"], ["old"])],
-                  "reader": [helper.make_node("Identity", ["W"], ["old"]), helper.make_node("Transpose", ["old"], ["older"])]}
+        copies = {
+            "tensor": [helper.make_node("Constant", [], ["old"], value=old)],
+            "typed": [
+                helper.make_node(
+                    "Constant", [], ["old"], value=models.tensor("", models.W, "f16", typed=True)
+                )
+            ],
+            "floats": [
+                helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())
+            ],
+            "chain": [
+                helper.make_node("Constant", [], ["old"], value=old),
+                helper.make_node("Transpose", ["old"], ["older"]),
+                helper.make_node("Cast", ["older"], ["oldest"], to=TensorProto.FLOAT16),
+            ],
+            "stored": [helper.make_node("Identity", ["W0"], ["old"])],
+            "reader": [
+                helper.make_node("Identity", ["W"], ["old"]),
+                helper.make_node("Transpose", ["old"], ["older"]),
+            ],
+        }
         for kind, steps in copies.items():
             model = onnx.load(self.model("gemm"))
             nodes = list(model.graph.node)
@@ -59,7 +75,9 @@ class Checks(OnnxCase):
             self.forget("dead", "--class", 1, "--method", "naive")
             new = onnx.load(self.at("new.onnx"))
             onnx.checker.check_model(new, full_check=True)
-            self.assertEqual([n.op_type for n in new.graph.node], ["Constant", *(n.op_type for n in nodes)], kind)
+            self.assertEqual(
+                [n.op_type for n in new.graph.node], ["Constant", *(n.op_type for n in nodes)], kind
+            )
             self.assertNotIn("W0", [t.name for t in new.graph.initializer])
             text = json.dumps(json.load(open(self.at("new.onnx.receipt.json")))["findings"])
             self.assertEqual(text.count("was removed"), len(steps) + (kind == "stored"), kind)
@@ -73,7 +91,11 @@ class Checks(OnnxCase):
             model.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [2]))
             with open(self.at("copied.onnx"), "wb") as file:
                 file.write(model.SerializeToString())
-            self.assertIn("the weights of forgotten class 1 are still in it", text := self.forget("copied", "--class", 1, "--method", "naive", code=5), kind)
+            self.assertIn(
+                "the weights of forgotten class 1 are still in it",
+                text := self.forget("copied", "--class", 1, "--method", "naive", code=5),
+                kind,
+            )
             self.assertNotIn("oubli-tmp", text)
 
     @needs_runtime
@@ -81,13 +103,25 @@ class Checks(OnnxCase):
         """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits
         overflow. The new weights are what they should be; only running the new file shows it."""
         np.save(self.at("huge.npy"), np.full((1, models.K - 1), 3.39e38))
-        text = self.forget("gemm", "--class", 1, "--data", self.at("data.npz"), "--method", "custom", "--target", self.at("huge.npy"), code=5)
+        text = self.forget(
+            "gemm",
+            "--class",
+            1,
+            "--data",
+            self.at("data.npz"),
+            "--method",
+            "custom",
+            "--target",
+            self.at("huge.npy"),
+            code=5,
+        )
         self.assertIn("the new model does not compute what its new layer says", text)
 
     @needs_runtime
     def test_a_new_model_with_another_softmax_does_not_appear(self):
         """A weight of the new file changes on the disk after the file was read back and searched; strace holds the program
-        there. The file is still a model that computes what its last layer says: running it beside the old layer shows it."""
+        there. The file is still a model that computes what its last layer says: running it beside the old layer shows it.
+        """
         if not shutil.which("strace"):
             self.skipTest("strace is not installed")
         words = ["--class", 1, "--data", self.at("data.npz")]
@@ -97,11 +131,32 @@ class Checks(OnnxCase):
         before = {n: open(self.at(n), "rb").read() for n in ("gemm.onnx", "data.npz")}
         folder = self.at("changed")
         os.mkdir(folder)
-        process = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=1500000",
-                                    OUBLI, "forget", self.model("gemm"), "-o", os.path.join(folder, "new.onnx"), *map(str, words)],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))  # which cannot be had under strace
-        wait_until_idle(process, lambda: any(os.path.getsize(f) == len(new) for f in files_in(folder)))
+        process = subprocess.Popen(
+            [
+                "strace",
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+                "-e",
+                "trace=fsync",
+                "-e",
+                "inject=fsync:delay_enter=1500000",
+                OUBLI,
+                "forget",
+                self.model("gemm"),
+                "-o",
+                os.path.join(folder, "new.onnx"),
+                *map(str, words),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"),
+        )  # which cannot be had under strace
+        wait_until_idle(
+            process, lambda: any(os.path.getsize(f) == len(new) for f in files_in(folder))
+        )
         (temporary,) = [f for f in files_in(folder) if os.path.getsize(f) == len(new)]
         with open(temporary, "r+b") as file:
             self.assertEqual(file.read(), new)
@@ -109,7 +164,10 @@ class Checks(OnnxCase):
             file.write(np.float32(1.5 * np.frombuffer(new, np.float32, 1, weight)[0]).tobytes())
         message = process.stderr.read()
         self.assertEqual(process.wait(), 5, message)
-        self.assertIn("the new model's softmax is not that of the old one without the forgotten classes", message)
+        self.assertIn(
+            "the new model's softmax is not that of the old one without the forgotten classes",
+            message,
+        )
         self.assertIn("nothing was written", message)
         self.assertEqual(os.listdir(folder), [])
         self.assertEqual({n: open(self.at(n), "rb").read() for n in before}, before)
@@ -122,11 +180,20 @@ class Checks(OnnxCase):
         weights = next(t for t in new.graph.initializer if t.name == "W")
         honest = numpy_helper.to_array(weights)
         receipt = json.load(open(self.at("new.onnx.receipt.json")))
-        for change, other_engine, same_engine in ((0, "passed", "passed"), (1e-6, "passed", "FAILED"), (1e-2, "FAILED", "FAILED")):
+        for change, other_engine, same_engine in (
+            (0, "passed", "passed"),
+            (1e-6, "passed", "FAILED"),
+            (1e-2, "FAILED", "FAILED"),
+        ):
             scale = np.abs(honest).max(axis=1, keepdims=True) * np.sign(honest)
-            weights.CopyFrom(numpy_helper.from_array((honest + change * scale).astype(np.float32), "W"))
+            weights.CopyFrom(
+                numpy_helper.from_array((honest + change * scale).astype(np.float32), "W")
+            )
             onnx.save(new, self.at("new.onnx"))
-            for runtime, state in (("ONNX Runtime 0.1", other_engine), (receipt["run"]["runtime"], same_engine)):
+            for runtime, state in (
+                ("ONNX Runtime 0.1", other_engine),
+                (receipt["run"]["runtime"], same_engine),
+            ):
                 with open(self.at("new.onnx.receipt.json"), "w") as file:
                     json.dump(dict(receipt, run=dict(receipt["run"], runtime=runtime)), file)
                 found = self.verify("softmax", *data, code=5 if change else 0)[anew]
@@ -135,7 +202,9 @@ class Checks(OnnxCase):
                     self.assertIn("ONNX Runtime 0.1", found[1])
                     self.assertNotIn("although", found[1])
         self.forget("softmax", "--class", 1, *data)
-        found = self.verify("gemm", *data, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"}, code=5)  # another original, too
+        found = self.verify(
+            "gemm", *data, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"}, code=5
+        )  # another original, too
         self.assertEqual(found[anew][0], "not made")
         self.assertIn("tools/get-runtime", found[anew][1])
 

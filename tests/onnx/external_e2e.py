@@ -37,13 +37,21 @@ class ExternalData(OnnxCase):
         for key, value in (("location", location), ("offset", "0"), ("length", str(4 * models.D))):
             entry = zero.external_data.add()
             entry.key, entry.value = key, value
-        branch = helper.make_graph([helper.make_node("Identity", ["zero"], ["nought"])], "branch", [],
-                                   [helper.make_tensor_value_info("nought", TensorProto.FLOAT, [models.D])], [zero])
+        branch = helper.make_graph(
+            [helper.make_node("Identity", ["zero"], ["nought"])],
+            "branch",
+            [],
+            [helper.make_tensor_value_info("nought", TensorProto.FLOAT, [models.D])],
+            [zero],
+        )
         for node in model.graph.node:
             for i, used in enumerate(node.input):
                 if used == "x":
                     node.input[i] = "x_plus_nothing"
-        steps = [helper.make_node("If", ["yes"], ["nothing"], then_branch=branch, else_branch=branch), helper.make_node("Add", ["x", "nothing"], ["x_plus_nothing"])]
+        steps = [
+            helper.make_node("If", ["yes"], ["nothing"], then_branch=branch, else_branch=branch),
+            helper.make_node("Add", ["x", "nothing"], ["x_plus_nothing"]),
+        ]
         for i, step in enumerate(steps):
             model.graph.node.insert(i, step)
         model.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
@@ -56,7 +64,11 @@ class ExternalData(OnnxCase):
             for field in ("raw_data", "float_data"):
                 tensor.ClearField(field)
             tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (("location", "branch.weights"), ("offset", "64"), ("length", str(len(data)))):
+            for key, value in (
+                ("location", "branch.weights"),
+                ("offset", "64"),
+                ("length", str(len(data))),
+            ):
                 entry = tensor.external_data.add()
                 entry.key, entry.value = key, value
         with open(self.model(name), "wb") as file:
@@ -72,7 +84,10 @@ class ExternalData(OnnxCase):
         self.addCleanup(os.remove, self.at("linked.weights"))
         for location in (secret, os.path.relpath(secret, self.folder), "linked.weights", ""):
             self.with_a_branch("branch", location)
-            self.assertIn("external data at", self.forget("branch", "--class", 1, "--data", self.at("data.npz"), code=3))
+            self.assertIn(
+                "external data at",
+                self.forget("branch", "--class", 1, "--data", self.at("data.npz"), code=3),
+            )
             self.assertEqual(oubli("inspect", self.model("branch"))[0], 3)
 
     @needs_runtime
@@ -80,16 +95,38 @@ class ExternalData(OnnxCase):
         self.with_a_branch("branch", "branch.weights")
         words = ["--class", 1, "--data", self.at("data.npz"), "--method", "naive"]
         self.forget("branch", *words)
-        self.assertEqual(onnx.load(self.at("new.onnx"), load_external_data=False).graph.node[0].attribute[0].g.initializer[0].external_data[0].value, "new.onnx.data")
+        self.assertEqual(
+            onnx.load(self.at("new.onnx"), load_external_data=False)
+            .graph.node[0]
+            .attribute[0]
+            .g.initializer[0]
+            .external_data[0]
+            .value,
+            "new.onnx.data",
+        )
         elsewhere = self.at("elsewhere")
         os.makedirs(elsewhere, exist_ok=True)
-        code, _, stderr = oubli("forget", self.model("branch"), "-o", os.path.join(elsewhere, "new.onnx"), *words)
+        code, _, stderr = oubli(
+            "forget", self.model("branch"), "-o", os.path.join(elsewhere, "new.onnx"), *words
+        )
         self.assertEqual(code, 0, stderr)
         # What is there runs by itself.
         for path in (self.at("new.onnx"), os.path.join(elsewhere, "new.onnx")):
             kept = self.y != 1
-            np.savez(self.at("kept.npz"), x=self.x[kept], y=np.where(self.y > 1, self.y - 1, self.y)[kept])
-            code, stdout, stderr = oubli("means", path, "--data", self.at("kept.npz"), "-o", self.at("kept_means.npz"), "--force")
+            np.savez(
+                self.at("kept.npz"),
+                x=self.x[kept],
+                y=np.where(self.y > 1, self.y - 1, self.y)[kept],
+            )
+            code, stdout, stderr = oubli(
+                "means",
+                path,
+                "--data",
+                self.at("kept.npz"),
+                "-o",
+                self.at("kept_means.npz"),
+                "--force",
+            )
             self.assertEqual(code, 0, stderr)
 
     def with_side_files(self, folder, locations, name="model"):
@@ -107,7 +144,11 @@ class ExternalData(OnnxCase):
             for field in ("raw_data", "float_data"):
                 tensor.ClearField(field)
             tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (("location", locations[tensor.name]), ("offset", str(begin)), ("length", str(len(data)))):
+            for key, value in (
+                ("location", locations[tensor.name]),
+                ("offset", str(begin)),
+                ("length", str(len(data))),
+            ):
                 entry = tensor.external_data.add()
                 entry.key, entry.value = key, value
         path = os.path.join(folder, name + ".onnx")
@@ -117,7 +158,9 @@ class ExternalData(OnnxCase):
 
     def naive(self, path, out, c, *words):
         """The weights of the new model, which must be the old ones without row c."""
-        code, _, stderr = oubli("forget", path, "-o", out, "--class", c, "--method", "naive", *words)
+        code, _, stderr = oubli(
+            "forget", path, "-o", out, "--class", c, "--method", "naive", *words
+        )
         self.assertEqual(code, 0, stderr)
         w, b = self.head(out)
         np.testing.assert_array_equal(w, np.delete(models.W, c, 0))
@@ -131,14 +174,21 @@ class ExternalData(OnnxCase):
         for name, c in (("a.onnx", 1), ("b.onnx", 2)):
             self.naive(path, os.path.join(target, name), c)
         self.naive(path, os.path.join(target, "b.onnx"), 3, "--force")
-        np.testing.assert_array_equal(self.head(os.path.join(target, "a.onnx"))[0], np.delete(models.W, 1, 0))
-        self.assertEqual(sorted(n for n in os.listdir(target) if n.endswith((".data", ".bin"))), ["a.onnx.data", "b.onnx.data"])
+        np.testing.assert_array_equal(
+            self.head(os.path.join(target, "a.onnx"))[0], np.delete(models.W, 1, 0)
+        )
+        self.assertEqual(
+            sorted(n for n in os.listdir(target) if n.endswith((".data", ".bin"))),
+            ["a.onnx.data", "b.onnx.data"],
+        )
 
     def test_side_files_of_one_name_in_two_folders(self):
         folder, target = self.at("two_folders"), self.at("two_folders_target")
         os.makedirs(folder)
         os.makedirs(target)
-        path = self.with_side_files(folder, {"W": "sa/w.bin", "b": "sb/w.bin", "body.w": "sc/w.bin"})
+        path = self.with_side_files(
+            folder, {"W": "sa/w.bin", "b": "sb/w.bin", "body.w": "sc/w.bin"}
+        )
         for place in (folder, target):
             self.naive(path, os.path.join(place, "new.onnx"), 1)
         # Names that are those of the old model's data, or of what else appears.
@@ -160,11 +210,16 @@ class ExternalData(OnnxCase):
         before = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
         words = ["forget", path, "-o", os.path.join(folder, "new.onnx"), "--class", 1, "--force"]
         data = ["--features", self.at("f.npy"), "--labels", self.at("y.npy")]
-        for more, reason in ((["--report", side_file], "two outputs"), (["--method", "custom", "--target", side_file], "is the input")):
+        for more, reason in (
+            (["--report", side_file], "two outputs"),
+            (["--method", "custom", "--target", side_file], "is the input"),
+        ):
             code, _, stderr = oubli(*words, *data, *more)
             self.assertEqual(code, 2, stderr)
             self.assertIn(reason, stderr)
-            self.assertEqual({n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}, before)
+            self.assertEqual(
+                {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}, before
+            )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,12 @@ W1 = rng.standard_normal((D, P)).astype(np.float32)
 B1 = rng.standard_normal(P).astype(np.float32)
 KERNEL = rng.standard_normal((P, 3, 3, 3)).astype(np.float32) / 3
 
-FLOAT = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+FLOAT = {
+    "f32": TensorProto.FLOAT,
+    "f64": TensorProto.DOUBLE,
+    "f16": TensorProto.FLOAT16,
+    "bf16": TensorProto.BFLOAT16,
+}
 
 
 def bfloat16_bits(array):
@@ -33,7 +38,9 @@ def tensor(name, array, kind="f32", typed=False):
     if kind == "bf16":
         bits = bfloat16_bits(array)
         if typed:
-            return helper.make_tensor(name, TensorProto.BFLOAT16, array.shape, array.flatten().tolist())
+            return helper.make_tensor(
+                name, TensorProto.BFLOAT16, array.shape, array.flatten().tolist()
+            )
         result = TensorProto(name=name, data_type=TensorProto.BFLOAT16, dims=array.shape)
         result.raw_data = bits.tobytes()
         return result
@@ -51,29 +58,74 @@ class Maker:
     def __init__(self, folder):
         self.folder, self.manifest = folder, {}
 
-    def add(self, name, nodes, initializers, outputs, *, inputs=None, ir=8, opset=13, kind="f32", ok=True, reason="",
-            value_info=(), metadata=None, nonlinear=False, image=False, external=False, classes=K, tied=False,
-            functions=(), domains=(), run=True, checker=True):
+    def add(
+        self,
+        name,
+        nodes,
+        initializers,
+        outputs,
+        *,
+        inputs=None,
+        ir=8,
+        opset=13,
+        kind="f32",
+        ok=True,
+        reason="",
+        value_info=(),
+        metadata=None,
+        nonlinear=False,
+        image=False,
+        external=False,
+        classes=K,
+        tied=False,
+        functions=(),
+        domains=(),
+        run=True,
+        checker=True
+    ):
         if inputs is None:
             shape = ["n", 3, 4, 4] if image else ["n", D]
             inputs = [helper.make_tensor_value_info("x", FLOAT[kind], shape)]
         if ir < 4:
-            inputs = list(inputs) + [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in initializers]
-        graph = helper.make_graph(nodes, name, inputs, outputs, initializers, value_info=list(value_info))
+            inputs = list(inputs) + [
+                helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in initializers
+            ]
+        graph = helper.make_graph(
+            nodes, name, inputs, outputs, initializers, value_info=list(value_info)
+        )
         imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in domains]
-        model = helper.make_model(graph, opset_imports=imports, ir_version=ir, producer_name="make_models")
+        model = helper.make_model(
+            graph, opset_imports=imports, ir_version=ir, producer_name="make_models"
+        )
         for key, value in (metadata or {}).items():
             entry = model.metadata_props.add()
             entry.key, entry.value = key, value
         path = os.path.join(self.folder, name + ".onnx")
         if external:
-            onnx.save_model(model, path, save_as_external_data=True, all_tensors_to_one_file=True,
-                            location=name + ".weights", size_threshold=0, convert_attribute=False)
+            onnx.save_model(
+                model,
+                path,
+                save_as_external_data=True,
+                all_tensors_to_one_file=True,
+                location=name + ".weights",
+                size_threshold=0,
+                convert_attribute=False,
+            )
         else:
             onnx.save_model(model, path)
-        self.manifest[name] = {"ok": ok, "reason": reason, "classes": classes, "nonlinear": nonlinear, "kind": kind,
-                               "image": image, "ir": ir, "external": external, "tied": tied, "run": run,
-                               "checker": checker and ir <= 8}
+        self.manifest[name] = {
+            "ok": ok,
+            "reason": reason,
+            "classes": classes,
+            "nonlinear": nonlinear,
+            "kind": kind,
+            "image": image,
+            "ir": ir,
+            "external": external,
+            "tied": tied,
+            "run": run,
+            "checker": checker and ir <= 8,
+        }
 
 
 def out(name="y", shape=("n", K), kind="f32"):
@@ -82,17 +134,25 @@ def out(name="y", shape=("n", K), kind="f32"):
 
 def body(kind="f32"):
     """Features f [n, P] of x [n, D]."""
-    nodes = [helper.make_node("MatMul", ["x", "body.w"], ["h0"]), helper.make_node("Add", ["h0", "body.b"], ["h1"]),
-             helper.make_node("Relu", ["h1"], ["f"])]
+    nodes = [
+        helper.make_node("MatMul", ["x", "body.w"], ["h0"]),
+        helper.make_node("Add", ["h0", "body.b"], ["h1"]),
+        helper.make_node("Relu", ["h1"], ["f"]),
+    ]
     return nodes, [tensor("body.w", W1, kind), tensor("body.b", B1, kind)]
 
 
 def image_body():
     """A map m [n, P, 4, 4] of x [n, 3, 4, 4]."""
-    nodes = [helper.make_node("Conv", ["x", "body.k"], ["c0"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c0"], ["m"])]
+    nodes = [
+        helper.make_node("Conv", ["x", "body.k"], ["c0"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c0"], ["m"]),
+    ]
     return nodes, [tensor("body.k", KERNEL)]
 
 
+# A table, one entry per model: lines are broken by hand.
+# fmt: off
 def make(folder):
     m = Maker(folder)
     nodes, inits = body()
@@ -385,6 +445,7 @@ def make(folder):
         json.dump(m.manifest, file, indent=1)
 
 
+# fmt: on
 if __name__ == "__main__":
     os.makedirs(sys.argv[1], exist_ok=True)
     make(sys.argv[1])

@@ -19,14 +19,26 @@ except ImportError as missing:
 import make_models as models
 
 OUBLI = os.path.abspath(sys.argv.pop(1))
-CACHE = os.environ.get("OUBLI_DATA") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "oubli")
-HAVE_RUNTIME = any(os.path.exists(os.path.join(CACHE, "runtime", n, "libonnxruntime.so.1")) for n in ("small", "full")) or \
-    "OUBLI_ONNXRUNTIME" in os.environ
+CACHE = os.environ.get("OUBLI_DATA") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "oubli"
+)
+HAVE_RUNTIME = (
+    any(
+        os.path.exists(os.path.join(CACHE, "runtime", n, "libonnxruntime.so.1"))
+        for n in ("small", "full")
+    )
+    or "OUBLI_ONNXRUNTIME" in os.environ
+)
 needs_runtime = unittest.skipUnless(HAVE_RUNTIME, "no ONNX Runtime; tools/get-runtime fetches one")
 
 
 def oubli(*words, env=None):
-    done = subprocess.run([OUBLI, *map(str, words)], capture_output=True, text=True, env=dict(os.environ, **(env or {})))
+    done = subprocess.run(
+        [OUBLI, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, **(env or {})),
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -50,7 +62,11 @@ class OnnxCase(unittest.TestCase):
         assert min(np.bincount(cls.y, minlength=models.K)) >= 20, np.bincount(cls.y)
         np.savez(cls.at("data.npz"), x=cls.x, y=cls.y)
         positive = np.abs(cls.x)  # what bytes can hold
-        np.savez(cls.at("bytes.npz"), x=positive, y=(features_of(positive) @ models.W.T + models.B).argmax(1))
+        np.savez(
+            cls.at("bytes.npz"),
+            x=positive,
+            y=(features_of(positive) @ models.W.T + models.B).argmax(1),
+        )
         np.save(cls.at("f.npy"), cls.f)
         np.save(cls.at("y.npy"), cls.y)
 
@@ -72,13 +88,28 @@ class OnnxCase(unittest.TestCase):
         got, stdout, stderr = oubli("forget", self.model(name), "-o", self.at(out), *words, env=env)
         self.assertEqual(got, code, (name, words, stdout, stderr))
         if code:
-            self.assertFalse([n for n in os.listdir(self.folder) if n.startswith(out) or "oubli-tmp" in n], "files were left")
+            self.assertFalse(
+                [n for n in os.listdir(self.folder) if n.startswith(out) or "oubli-tmp" in n],
+                "files were left",
+            )
         return stdout + stderr
 
     def verify(self, name, *words, out="new.onnx", code=0, env=None):
-        got, stdout, stderr = oubli("verify", self.at(out + ".receipt.json"), "--model", self.at(out), "--original", self.model(name), "--json", *words, env=env)
+        got, stdout, stderr = oubli(
+            "verify",
+            self.at(out + ".receipt.json"),
+            "--model",
+            self.at(out),
+            "--original",
+            self.model(name),
+            "--json",
+            *words,
+            env=env
+        )
         self.assertEqual(got, code, (name, words, stdout, stderr))
-        return {step["what"]: (step["state"], step["detail"]) for step in json.loads(stdout)["steps"]}
+        return {
+            step["what"]: (step["state"], step["detail"]) for step in json.loads(stdout)["steps"]
+        }
 
     def head(self, path):
         tensors = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}

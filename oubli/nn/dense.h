@@ -13,7 +13,8 @@ namespace oubli {
 class PackedDense {
  public:
   // Whether it can be used here (AVX-512) and is faster than sgemm for this layer: a fixed rule, so
-  // that results do not depend on what else the machine does. HACKING.md has the times.
+  // that results do not depend on what else the machine does
+  // (docs/internals/training.md has the times).
   [[nodiscard]] static bool suits(std::size_t inputs, std::size_t units);
 
   // weight: units x inputs

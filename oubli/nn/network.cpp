@@ -32,7 +32,7 @@ std::size_t element_count_of(const Parameter& parameter) {
 }
 
 // Few images at a time, so that what one layer writes is still near when the next reads it, but
-// enough to use a dense layer's weights more than once. Measured: HACKING.md.
+// enough to use a dense layer's weights more than once. Measured: docs/internals/training.md.
 std::size_t inference_batch(const Graph& graph, std::size_t images) {
   std::size_t largest = 1;
   for (const Shape& shape : graph.values) largest = std::max(largest, shape.size());

@@ -1,8 +1,9 @@
-"""torch_oracle.py FOLDER: loss, logits and gradients of a network in double precision, for torch_test.cpp.
+"""torch_oracle.py FOLDER: loss, logits and gradients of a network in double precision, for
+torch_test.cpp.
 
-Reads spec.json (layers, parameter names and shapes), parameters.f32, images.f32 (channels first), labels.u32;
-writes result.json (loss), logits.f64 and gradients.f64 (of the trained parameters, in order).
-bench/faces.py uses its functions.
+Reads spec.json (layers, parameter names and shapes), parameters.f32, images.f32 (channels first),
+labels.u32; writes result.json (loss), logits.f64 and gradients.f64 (of the trained parameters, in
+order). bench/faces.py uses its functions.
 """
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""check_models.py LIST: every file named in LIST passes onnx.checker with full shape inference, and its
-outputs say the class count that its layer has."""
+"""check_models.py LIST: every file named in LIST passes onnx.checker with full shape inference, and
+its outputs say the class count that its layer has."""
 import sys
 
 import onnx

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""checks_e2e.py OUBLI: ONNX files, what is checked of a new model: old rows, what it computes, 'oubli verify'. NumPy is the oracle."""
+"""checks_e2e.py OUBLI: ONNX files, what is checked of a new model: old rows, what it computes,
+'oubli verify'. NumPy is the oracle."""
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from onnx_case import OUBLI, OnnxCase, needs_runtime  # first: skips where pytho
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-import make_models as models
+import model_parts as parts
 
 
 def files_in(folder):
@@ -20,7 +21,8 @@ def files_in(folder):
 
 
 def wait_until_idle(process, ready):
-    """Until, for a third of a second, it is ready and no thread of the process's child runs or waits for a core."""
+    """Until, for a third of a second, it is ready and no thread of the process's child runs or
+    waits for a core."""
     since = time.monotonic()
     while time.monotonic() - since < 0.3:
         time.sleep(0.01)
@@ -40,17 +42,17 @@ def wait_until_idle(process, ready):
 class Checks(OnnxCase):
     def test_constants_that_nothing_reads_go(self):
         """Old copies of the head as dead nodes, in every form; an unrelated dead node stays."""
-        other = helper.make_node("Constant", [], ["left"], value=models.tensor("", models.W1))
-        old = models.tensor("", models.W)
+        other = helper.make_node("Constant", [], ["left"], value=parts.tensor("", parts.W1))
+        old = parts.tensor("", parts.W)
         copies = {
             "tensor": [helper.make_node("Constant", [], ["old"], value=old)],
             "typed": [
                 helper.make_node(
-                    "Constant", [], ["old"], value=models.tensor("", models.W, "f16", typed=True)
+                    "Constant", [], ["old"], value=parts.tensor("", parts.W, "f16", typed=True)
                 )
             ],
             "floats": [
-                helper.make_node("Constant", [], ["old"], value_floats=models.W.flatten().tolist())
+                helper.make_node("Constant", [], ["old"], value_floats=parts.W.flatten().tolist())
             ],
             "chain": [
                 helper.make_node("Constant", [], ["old"], value=old),
@@ -69,7 +71,7 @@ class Checks(OnnxCase):
             del model.graph.node[:]
             model.graph.node.extend([other, *steps, *nodes])
             if kind == "stored":
-                model.graph.initializer.append(models.tensor("W0", models.W))
+                model.graph.initializer.append(parts.tensor("W0", parts.W))
             with open(self.at("dead.onnx"), "wb") as file:
                 file.write(model.SerializeToString())
             self.forget("dead", "--class", 1, "--method", "naive")
@@ -83,10 +85,11 @@ class Checks(OnnxCase):
             self.assertEqual(text.count("was removed"), len(steps) + (kind == "stored"), kind)
 
     def test_a_copy_in_typed_data_stops_it(self):
-        """A second matrix that something reads: not ours to remove, and found in whatever way it is written."""
+        """A second matrix that something reads: not ours to remove, and found in whatever way it is
+        written."""
         for kind in ("f32", "f16", "f64", "bf16"):
             model = onnx.load(self.model("gemm"))
-            model.graph.initializer.append(models.tensor("copy", models.W, kind, typed=True))
+            model.graph.initializer.append(parts.tensor("copy", parts.W, kind, typed=True))
             model.graph.node.append(helper.make_node("Shape", ["copy"], ["size"]))
             model.graph.output.append(helper.make_tensor_value_info("size", TensorProto.INT64, [2]))
             with open(self.at("copied.onnx"), "wb") as file:
@@ -100,9 +103,10 @@ class Checks(OnnxCase):
 
     @needs_runtime
     def test_a_new_model_that_computes_something_else_does_not_appear(self):
-        """Targets that float32 can just hold: the class's own samples scatter around them, and some of their logits
-        overflow. The new weights are what they should be; only running the new file shows it."""
-        np.save(self.at("huge.npy"), np.full((1, models.K - 1), 3.39e38))
+        """Targets that float32 can just hold: the class's own samples scatter around them, and some
+        of their logits overflow. The new weights are what they should be; only running the new file
+        shows it."""
+        np.save(self.at("huge.npy"), np.full((1, parts.K - 1), 3.39e38))
         text = self.forget(
             "gemm",
             "--class",
@@ -119,8 +123,9 @@ class Checks(OnnxCase):
 
     @needs_runtime
     def test_a_new_model_with_another_softmax_does_not_appear(self):
-        """A weight of the new file changes on the disk after the file was read back and searched; strace holds the program
-        there. The file is still a model that computes what its last layer says: running it beside the old layer shows it.
+        """A weight of the new file changes on the disk after the file was read back and searched;
+        strace holds the program there. The file is still a model that computes what its last layer
+        says: running it beside the old layer shows it.
         """
         if not shutil.which("strace"):
             self.skipTest("strace is not installed")

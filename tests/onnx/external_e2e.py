@@ -11,7 +11,7 @@ from onnx_case import OnnxCase, needs_runtime, oubli  # first: skips where pytho
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-import make_models as models
+import model_parts as parts
 
 
 class ExternalData(OnnxCase):
@@ -22,26 +22,27 @@ class ExternalData(OnnxCase):
         for name, data in before.items():
             self.assertEqual(open(self.at(name), "rb").read(), data)
         self.assertTrue(os.path.exists(self.at("new.onnx.data")))
-        row = models.W[1].tobytes()
+        row = parts.W[1].tobytes()
         for name in os.listdir(self.folder):
             if name.startswith("new.onnx"):
                 self.assertNotIn(row, open(self.at(name), "rb").read(), name)
         onnx.checker.check_model(self.at("new.onnx"))
 
     def with_a_branch(self, name, location):
-        """The gemm model, its weights in external data, and an If whose branches hold a zero there, too."""
+        """The gemm model, its weights in external data, and an If whose branches hold a zero there,
+        too."""
         model = onnx.load(self.model("gemm"))
-        zero = numpy_helper.from_array(np.zeros(models.D, np.float32), "zero")
+        zero = numpy_helper.from_array(np.zeros(parts.D, np.float32), "zero")
         zero.data_location = TensorProto.EXTERNAL
         zero.ClearField("raw_data")
-        for key, value in (("location", location), ("offset", "0"), ("length", str(4 * models.D))):
+        for key, value in (("location", location), ("offset", "0"), ("length", str(4 * parts.D))):
             entry = zero.external_data.add()
             entry.key, entry.value = key, value
         branch = helper.make_graph(
             [helper.make_node("Identity", ["zero"], ["nought"])],
             "branch",
             [],
-            [helper.make_tensor_value_info("nought", TensorProto.FLOAT, [models.D])],
+            [helper.make_tensor_value_info("nought", TensorProto.FLOAT, [parts.D])],
             [zero],
         )
         for node in model.graph.node:
@@ -163,8 +164,8 @@ class ExternalData(OnnxCase):
         )
         self.assertEqual(code, 0, stderr)
         w, b = self.head(out)
-        np.testing.assert_array_equal(w, np.delete(models.W, c, 0))
-        np.testing.assert_array_equal(b, np.delete(models.B, c, 0))
+        np.testing.assert_array_equal(w, np.delete(parts.W, c, 0))
+        np.testing.assert_array_equal(b, np.delete(parts.B, c, 0))
 
     def test_models_in_one_folder_do_not_share_external_data(self):
         source, target = self.at("share_source"), self.at("share_target")
@@ -175,7 +176,7 @@ class ExternalData(OnnxCase):
             self.naive(path, os.path.join(target, name), c)
         self.naive(path, os.path.join(target, "b.onnx"), 3, "--force")
         np.testing.assert_array_equal(
-            self.head(os.path.join(target, "a.onnx"))[0], np.delete(models.W, 1, 0)
+            self.head(os.path.join(target, "a.onnx"))[0], np.delete(parts.W, 1, 0)
         )
         self.assertEqual(
             sorted(n for n in os.listdir(target) if n.endswith((".data", ".bin"))),
@@ -206,7 +207,7 @@ class ExternalData(OnnxCase):
         path = self.with_side_files(folder, {"W": "w.bin"})
         side_file = os.path.join(folder, "new.onnx.data")
         with open(side_file, "wb") as file:
-            np.save(file, np.zeros((1, models.K - 1)))
+            np.save(file, np.zeros((1, parts.K - 1)))
         before = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
         words = ["forget", path, "-o", os.path.join(folder, "new.onnx"), "--class", 1, "--force"]
         data = ["--features", self.at("f.npy"), "--labels", self.at("y.npy")]

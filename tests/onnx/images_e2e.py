@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""images_e2e.py OUBLI: ONNX files that take images: folders, formats, layouts, and the memory they take. NumPy is the oracle."""
+"""images_e2e.py OUBLI: ONNX files that take images: folders, formats, layouts, and the memory they
+take. NumPy is the oracle."""
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 import images as pictures
-import make_models as models
+import model_parts as parts
 
 
 class Images(OnnxCase):
@@ -33,7 +34,7 @@ class Images(OnnxCase):
                 [
                     (
                         x[:, :, i : i + 3, j : j + 3].reshape(len(x), -1)
-                        @ models.KERNEL.reshape(models.P, -1).T
+                        @ parts.KERNEL.reshape(parts.P, -1).T
                     )
                     for j in range(4)
                 ]
@@ -41,22 +42,22 @@ class Images(OnnxCase):
             ]
         )
         f = np.maximum(maps, 0).mean(axis=(0, 1))
-        w = models.W.astype(np.float64)
-        logits = f @ w.T + models.B
+        w = parts.W.astype(np.float64)
+        logits = f @ w.T + parts.B
         y = logits.argmax(1)
-        classes = [j for j in range(models.K) if (y == j).sum() >= 1]
+        classes = [j for j in range(parts.K) if (y == j).sum() >= 1]
         root = self.at("images")
-        for j in range(models.K):
-            os.makedirs(os.path.join(root, models.NAMES[j]))
+        for j in range(parts.K):
+            os.makedirs(os.path.join(root, parts.NAMES[j]))
         for i, (image, label) in enumerate(zip(images, y)):
-            with open(os.path.join(root, models.NAMES[label], "%04d.ppm" % i), "wb") as file:
+            with open(os.path.join(root, parts.NAMES[label], "%04d.ppm" % i), "wb") as file:
                 file.write(b"P6\n4 4\n255\n" + image.tobytes())
-        if len(classes) < models.K:
-            for j in set(range(models.K)) - set(classes):
-                shutil.rmtree(os.path.join(root, models.NAMES[j]))
-        forget = models.NAMES[int(np.bincount(y).argmax())]
+        if len(classes) < parts.K:
+            for j in set(range(parts.K)) - set(classes):
+                shutil.rmtree(os.path.join(root, parts.NAMES[j]))
+        forget = parts.NAMES[int(np.bincount(y).argmax())]
         with open(self.at("names.txt"), "w") as file:
-            file.write("\n".join(models.NAMES) + "\n")
+            file.write("\n".join(parts.NAMES) + "\n")
         words = [
             "--class",
             forget,
@@ -119,10 +120,11 @@ class Images(OnnxCase):
         )
 
     def peak_memory(self, *words):
-        """Peak resident bytes of one run, as the kernel counted them. A small process starts it: a child
-        begins with the peak of its parent, and this one holds images."""
+        """Peak resident bytes of one run, as the kernel counted them. A small process starts it: a
+        child begins with the peak of its parent, and this one holds images."""
         code = (
-            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
+            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
+            "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
         )
         # The address sanitizer, in builds that have it, would keep what was freed.
@@ -142,8 +144,9 @@ class Images(OnnxCase):
 
     @needs_runtime
     def test_memory_does_not_grow_with_the_number_of_images(self):
-        """300 and 2400 images of 96 x 96: the pixels that the second run reads in excess, 58 MB, or 232 MB as floats, do not
-        stay in memory. 16 MB of growth are allowed: what is read of a mapped array before its pages are given back.
+        """300 and 2400 images of 96 x 96: the pixels that the second run reads in excess, 58 MB, or
+        232 MB as floats, do not stay in memory. 16 MB of growth are allowed: what is read of a
+        mapped array before its pages are given back.
         """
         rng = np.random.default_rng(11)
         few, many, side = 300, 2400, 96
@@ -212,9 +215,9 @@ class Images(OnnxCase):
 
     @needs_runtime
     def test_image_formats_layouts_and_input_types(self):
-        """PNG, BMP and JPEG folders into models that take float, half, byte and integer inputs, NCHW and NHWC.
-        The head reads the mean colour of each quarter of the image; only clear cases are used, since
-        JPEG's colours are off by one or two."""
+        """PNG, BMP and JPEG folders into models that take float, half, byte and integer inputs,
+        NCHW and NHWC. The head reads the mean colour of each quarter of the image; only clear cases
+        are used, since JPEG's colours are off by one or two."""
         rng = np.random.default_rng(8)
         # Class j is for images with much of colour j.
         noise = 0.3 * rng.standard_normal((3, 12))
@@ -304,7 +307,8 @@ class Images(OnnxCase):
 
     @needs_runtime
     def test_verify_makes_inputs_as_the_receipt_says(self):
-        """A model of images of any size and layout: nothing about its inputs follows from the file."""
+        """A model of images of any size and layout: nothing about its inputs follows from the
+        file."""
         rng = np.random.default_rng(9)
         noise = 0.3 * rng.standard_normal((3, 3))
         w, b = (np.eye(3) * 3 + noise).astype(np.float32), (rng.standard_normal(3) * 0.1).astype(

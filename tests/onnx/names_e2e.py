@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""names_e2e.py OUBLI: ONNX files, their class names: in metadata, in labels that the graph looks up, in files. NumPy is the oracle."""
+"""names_e2e.py OUBLI: ONNX files, their class names: in metadata, in labels that the graph looks
+up, in files. NumPy is the oracle."""
 import json
 import unittest
 
@@ -8,7 +9,7 @@ from onnx_case import OnnxCase, needs_runtime, oubli  # first: skips where pytho
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
-import make_models as models
+import model_parts as parts
 
 
 class Names(OnnxCase):
@@ -18,7 +19,7 @@ class Names(OnnxCase):
         self.assertNotIn(b"bee", open(self.at("new.onnx"), "rb").read())
         self.assertNotIn("bee", open(self.at("new.onnx.receipt.json")).read())
         with open(self.at("names.txt"), "w") as file:
-            file.write("\n".join(models.NAMES) + "\n")
+            file.write("\n".join(parts.NAMES) + "\n")
         self.forget(
             "gemm",
             "--class",
@@ -33,8 +34,9 @@ class Names(OnnxCase):
         )
 
     def test_names_in_every_known_spelling_are_cut(self):
-        """Keys of the issue times JSON and Python spellings; what is said elsewhere is a finding."""
-        by_name = {n: i for i, n in enumerate(models.NAMES)}
+        """Keys of the issue times JSON and Python spellings; what is said elsewhere is a
+        finding."""
+        by_name = {n: i for i, n in enumerate(parts.NAMES)}
         by_index = {i: n for n, i in by_name.items()}
         entries = {}
         for key in ("names", "class_names", "labels", "id2label"):
@@ -43,12 +45,12 @@ class Names(OnnxCase):
                     (key, i): text
                     for i, text in enumerate(
                         (
-                            json.dumps(models.NAMES),
-                            str(models.NAMES),
-                            str(tuple(models.NAMES)),
+                            json.dumps(parts.NAMES),
+                            str(parts.NAMES),
+                            str(tuple(parts.NAMES)),
                             json.dumps(by_index),
                             str(by_index),
-                            ",".join(models.NAMES),
+                            ",".join(parts.NAMES),
                         )
                     )
                 }
@@ -72,7 +74,7 @@ class Names(OnnxCase):
                 self.assertIn(name, kept[key], (key, text))
         del model.metadata_props[:]
         helper.set_model_props(
-            model, {"names": str(models.NAMES), "remarks": "trained on every bee we met"}
+            model, {"names": str(parts.NAMES), "remarks": "trained on every bee we met"}
         )
         onnx.save(model, self.at("spelled.onnx"))
         self.forget("spelled", "--class", "bee", "--method", "naive")
@@ -93,7 +95,7 @@ class Names(OnnxCase):
         )
         model.graph.initializer.append(
             helper.make_tensor(
-                "labels", TensorProto.STRING, [models.K], [n.encode() for n in labels]
+                "labels", TensorProto.STRING, [parts.K], [n.encode() for n in labels]
             )
         )
         model.graph.output.append(helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]))
@@ -101,11 +103,11 @@ class Names(OnnxCase):
         onnx.save(model, self.model(name))
 
     def test_labels_of_the_graph_are_class_names(self):
-        self.with_labels("labelled", models.NAMES, {"about": "tells a bee from a cat"})
+        self.with_labels("labelled", parts.NAMES, {"about": "tells a bee from a cat"})
         for c in (1, "bee"):
             self.forget("labelled", "--class", c, "--method", "naive")
             np.testing.assert_array_equal(
-                self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0)
+                self.head(self.at("new.onnx"))[0], np.delete(parts.W, 1, 0)
             )
             receipt = json.load(open(self.at("new.onnx.receipt.json")))
             self.assertEqual(
@@ -116,7 +118,7 @@ class Names(OnnxCase):
         self.with_labels(
             "labelled",
             ["Ameise", "Biene", "Katze", "Hund", "Elch"],
-            {"names": str(models.NAMES), "about": "Bienen", "more": "eine Biene"},
+            {"names": str(parts.NAMES), "about": "Bienen", "more": "eine Biene"},
         )
         self.forget("labelled", "--class", "bee", "--method", "naive")
         receipt = open(self.at("new.onnx.receipt.json")).read()
@@ -127,19 +129,19 @@ class Names(OnnxCase):
         self.assertNotIn("Biene", receipt)
 
     def test_names_in_two_orders_are_not_used(self):
-        self.with_labels("contrary", models.NAMES, {"names": str(models.NAMES[::-1])})
+        self.with_labels("contrary", parts.NAMES, {"names": str(parts.NAMES[::-1])})
         self.forget("contrary", "--class", "bee", "--method", "naive", code=2)
         self.assertIn("in another order", oubli("inspect", self.model("contrary"))[1])
         with open(self.at("names.txt"), "w") as file:
-            file.write("\n".join(models.NAMES) + "\n")
+            file.write("\n".join(parts.NAMES) + "\n")
         self.forget(
             "contrary", "--class", "bee", "--method", "naive", "--class-names", self.at("names.txt")
         )
-        np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(models.W, 1, 0))
+        np.testing.assert_array_equal(self.head(self.at("new.onnx"))[0], np.delete(parts.W, 1, 0))
 
     def test_names_that_contradict_the_models(self):
         model = onnx.load(self.model("gemm"))
-        helper.set_model_props(model, {"names": str(models.NAMES)})
+        helper.set_model_props(model, {"names": str(parts.NAMES)})
         onnx.save(model, self.at("own_names.onnx"))
 
         def names(listed):
@@ -147,10 +149,10 @@ class Names(OnnxCase):
                 file.write("\n".join(listed) + "\n")
             return ["--method", "naive", "--class-names", self.at("names.txt")]
 
-        text = self.forget("own_names", "--class", "bee", *names(models.NAMES[::-1]), code=2)
+        text = self.forget("own_names", "--class", "bee", *names(parts.NAMES[::-1]), code=2)
         self.assertIn("'bee'", text)
         self.assertIn("'dog'", text)
-        self.forget("own_names", "--class", "bee", *names(models.NAMES))
+        self.forget("own_names", "--class", "bee", *names(parts.NAMES))
         self.assertIn(
             "another name",
             self.forget(
@@ -160,7 +162,7 @@ class Names(OnnxCase):
                 *names(["Ameise", "Biene", "Katze", "Hund", "Elch"])
             ),
         )
-        names(models.NAMES[::-1])
+        names(parts.NAMES[::-1])
         code, _, stderr = oubli(
             "means",
             self.model("gemm"),
@@ -187,14 +189,14 @@ class Names(OnnxCase):
     def test_findings_are_printed(self):
         model = onnx.load(self.model("gemm"))
         helper.set_model_props(
-            model, {"names": str(models.NAMES), "remarks": "trained on every bee we met"}
+            model, {"names": str(parts.NAMES), "remarks": "trained on every bee we met"}
         )
         onnx.save(model, self.at("remarks.onnx"))
         text = self.forget("remarks", "--class", "bee", "--method", "naive")
         self.assertIn("note: metadata 'remarks' still says the name of forgotten class 1", text)
 
     def test_rarer_spellings_are_cut_or_said(self):
-        names = models.NAMES
+        names = parts.NAMES
 
         def forget(key, text, *words):
             model = onnx.load(self.model("gemm"))
@@ -298,7 +300,8 @@ class Names(OnnxCase):
         self.assertEqual(places("Relu"), [])  # an operator is no mention
 
     def test_classes_named_by_digits(self):
-        """The key says which side of a dictionary is the index, whatever is quoted: class '2' is row 0 here."""
+        """The key says which side of a dictionary is the index, whatever is quoted: class '2' is
+        row 0 here."""
         names = ["2", "0", "1", "4", "3"]
         by_index, by_name = dict(enumerate(names)), {n: i for i, n in enumerate(names)}
         quoted = {n: str(i) for n, i in by_name.items()}
@@ -320,7 +323,7 @@ class Names(OnnxCase):
             self.forget("digits", "--class", "name:2", "--method", "naive")
             new = onnx.load(self.at("new.onnx"))
             np.testing.assert_array_equal(
-                self.head(self.at("new.onnx"))[0], models.W[1:], str(source)
+                self.head(self.at("new.onnx"))[0], parts.W[1:], str(source)
             )
             kept = {p.key: eval(p.value) for p in new.metadata_props}
             kept = kept.get("config", kept)

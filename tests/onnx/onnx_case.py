@@ -1,5 +1,6 @@
-"""What the tests of 'oubli' on ONNX files share: the models of make_models.py with data that fits them, and the program
-as a person would call it. Exits 77 (skipped) where python3-onnx is missing."""
+"""What the tests of 'oubli' on ONNX files share: the models of make_models.py with data that fits
+them, and the program as a person would call it. Exits 77 (skipped) where python3-onnx is
+missing."""
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import make_models as models
+import model_parts as parts
 
 OUBLI = os.path.abspath(sys.argv.pop(1))
 CACHE = os.environ.get("OUBLI_DATA") or os.path.join(
@@ -43,7 +45,7 @@ def oubli(*words, env=None):
 
 
 def features_of(x):
-    return np.maximum(x @ models.W1 + models.B1, 0)
+    return np.maximum(x @ parts.W1 + parts.B1, 0)
 
 
 class OnnxCase(unittest.TestCase):
@@ -53,19 +55,19 @@ class OnnxCase(unittest.TestCase):
         models.make(cls.folder)
         cls.manifest = json.load(open(os.path.join(cls.folder, "manifest.json")))
         rng = np.random.default_rng(3)
-        cls.x = np.round(rng.standard_normal((4000, models.D)) * 3).astype(np.float32)
+        cls.x = np.round(rng.standard_normal((4000, parts.D)) * 3).astype(np.float32)
         f = features_of(cls.x)
-        cls.y = (f @ models.W.T + models.B).argmax(1)
+        cls.y = (f @ parts.W.T + parts.B).argmax(1)
         # Enough of every class, and clear cases.
-        chosen = np.concatenate([np.flatnonzero(cls.y == j)[:120] for j in range(models.K)])
+        chosen = np.concatenate([np.flatnonzero(cls.y == j)[:120] for j in range(parts.K)])
         cls.x, cls.y, cls.f = cls.x[chosen], cls.y[chosen], f[chosen].astype(np.float32)
-        assert min(np.bincount(cls.y, minlength=models.K)) >= 20, np.bincount(cls.y)
+        assert min(np.bincount(cls.y, minlength=parts.K)) >= 20, np.bincount(cls.y)
         np.savez(cls.at("data.npz"), x=cls.x, y=cls.y)
         positive = np.abs(cls.x)  # what bytes can hold
         np.savez(
             cls.at("bytes.npz"),
             x=positive,
-            y=(features_of(positive) @ models.W.T + models.B).argmax(1),
+            y=(features_of(positive) @ parts.W.T + parts.B).argmax(1),
         )
         np.save(cls.at("f.npy"), cls.f)
         np.save(cls.at("y.npy"), cls.y)

@@ -23,11 +23,11 @@ echo "== 2. Forget one of them: a new model file, its receipt, and what still le
          -o "$out/without-sandal.onnx" --report "$out/forget.html"
 
 echo
-echo "== 3. The attacker's view: small populations of networks that saw the class, and that never did"
+echo "== 3. The attacker's view: networks that saw the class against networks that never did"
 $oubli reproduce fashion-mnist --models 10 --run "$out/run" >"$out/tables.txt"
 
 echo
 echo "Look at:"
 echo "  $out/without-sandal.onnx   the new model (its receipt beside it)"
 echo "  $out/forget.html           what the request did, and what the logits still tell"
-echo "  $out/run/report.html       the audit over populations of networks (as text: $out/tables.txt)"
+echo "  $out/run/report.html       the audit over populations of networks (text: $out/tables.txt)"

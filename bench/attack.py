@@ -1,11 +1,11 @@
 """bench/run attack: the attack models and the KS distance against scikit-learn and SciPy.
 
-137,200 training and 58,800 test points of 9 features, drawn like the logits of one class from 100 + 100
-networks of 980 images; KS over 1000 directions, 98,000 against 98,000 points. Both sides run on one core with
-one thread; seconds are processor time, so that other work on the machine weighs on neither.
-`--threads` compares two threads with one (wall clock: the machine must be idle); `--growth` times 10^4 to
-10^6 points and fits the exponent; `--memory` audits 200 models x 10,000 samples x 10 classes and prints the peak;
-`--only NAME` runs one case.
+137,200 training and 58,800 test points of 9 features, drawn like the logits of one class from 100 +
+100 networks of 980 images; KS over 1000 directions, 98,000 against 98,000 points. Both sides run on
+one core with one thread; seconds are processor time, so that other work on the machine weighs on
+neither. `--threads` compares two threads with one (wall clock: the machine must be idle);
+`--growth` times 10^4 to 10^6 points and fits the exponent; `--memory` audits 200 models x 10,000
+samples x 10 classes and prints the peak; `--only NAME` runs one case.
 """
 import argparse
 import json
@@ -62,8 +62,9 @@ def threads(folder):
     for name, words in cases.items():
         if arguments.only not in ("", name):
             continue
-        # In turn, so that a busy moment hits both, the short ones more often; the best of each, because other
-        # work on the machine can only add time. The ratio of the medians beside it tells how quiet it was.
+        # In turn, so that a busy moment hits both, the short ones more often; the best of each,
+        # because other work on the machine can only add time. The ratio of the medians beside it
+        # tells how quiet it was.
         runs = [
             [ours(*words, workers, repeat=1)["wall"] for workers in (1, 2)]
             for _ in range(61 if name in ("forest", "adaboost") else 7)
@@ -71,7 +72,8 @@ def threads(folder):
         one, two = (min(run[i] for run in runs) for i in range(2))
         median = [statistics.median(run[i] for run in runs) for i in range(2)]
         print(
-            f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x (medians {median[0] / median[1]:.2f}x), "
+            f"{name}, two threads: {one:.3f} s -> {two:.3f} s, {one / two:.2f}x (medians "
+            f"{median[0] / median[1]:.2f}x), "
             f"target 1.8x {'met' if one / two >= 1.8 else 'MISSED'}",
             flush=True,
         )
@@ -105,7 +107,8 @@ def memory(folder):
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(
-        f"audit of 100 + 100 models, 10,000 samples, 10 classes: peak {peak:.0f} MiB, {size / 2**20:.0f} MiB of it the mapped "
+        f"audit of 100 + 100 models, 10,000 samples, 10 classes: peak {peak:.0f} MiB, "
+        f"{size / 2**20:.0f} MiB of it the mapped "
         f"logits; {time.perf_counter() - begin:.0f} s"
     )
 
@@ -210,6 +213,7 @@ with tempfile.TemporaryDirectory() as temporary:
         threads(temporary)
     else:
         print(
-            f"scikit-learn {sklearn.__version__}, SciPy {scipy.__version__}; one core, processor time"
+            f"scikit-learn {sklearn.__version__}, SciPy {scipy.__version__}; one core, processor "
+            "time"
         )
         against_peers(temporary)

@@ -1,8 +1,10 @@
-"""bench/run faces [MODEL]: how a network of `oubli reproduce faces` comes to its end; number 6 ends badly.
+"""bench/run faces [MODEL]: how a network of `oubli reproduce faces` comes to its end; number 6 ends
+badly.
 
-faces_bench trains it again and shows every epoch. From its weights and Adam's moments after epoch 11 PyTorch then takes the
-same steps in double precision: if losses jump there too, the jumps are the recipe's and not an error of ours. Rounding grows
-from step to step, so the two drift apart in the end.
+faces_bench trains it again and shows every epoch. From its weights and Adam's moments after epoch
+11 PyTorch then takes the same steps in double precision: if losses jump there too, the jumps are
+the recipe's and not an error of ours. Rounding grows from step to step, so the two drift apart in
+the end.
 """
 import json
 import os
@@ -66,7 +68,8 @@ def main():
         part = slice(begin, begin + EPOCH)
         apart = np.max(np.abs(ours[part] - theirs[part]) / np.maximum(ours[part], theirs[part]))
         print(
-            f"epoch {12 + begin // EPOCH}: mean loss ours {ours[part].mean():.4f}, PyTorch {theirs[part].mean():.4f}; "
+            f"epoch {12 + begin // EPOCH}: mean loss ours {ours[part].mean():.4f}, PyTorch "
+            f"{theirs[part].mean():.4f}; "
             f"a step's losses differ by {100 * apart:.2g} % at most"
         )
         for step in np.flatnonzero(np.maximum(ours[part], theirs[part]) > JUMP):

@@ -1,7 +1,8 @@
 """bench/run filtration: from class means to a new head, against the paper's formula in NumPy.
 
-Both sides run pinned to one core with one thread. The formula is B_z A^-1 W as the paper writes it; its
-NumPy uses OpenBLAS. Either side is the best of as many runs. `--quick` leaves out the two large cases.
+Both sides run pinned to one core with one thread. The formula is B_z A^-1 W as the paper writes it;
+its NumPy uses OpenBLAS. Either side is the best of as many runs. `--quick` leaves out the two large
+cases.
 """
 import json
 import os
@@ -72,7 +73,8 @@ def against_formula(k, p, space, target, repeats, note=""):
         naive = W[1:]
         note += (
             f"; retained rows moved on average by {np.abs(expected - naive).mean():.2g} (formula), "
-            f"{np.abs(result - naive).mean():.2g} (ours, {mine['solver']}), of {np.abs(naive).mean():.2g}"
+            f"{np.abs(result - naive).mean():.2g} (ours, {mine['solver']}), of "
+            f"{np.abs(naive).mean():.2g}"
         )
     line(f"k={k} p={p} from {space} means", mine["solve"] + mine["apply"], peer, target, note)
 
@@ -94,6 +96,8 @@ if "--quick" not in sys.argv:
     first, seconds = runs[0]["solve"] + runs[0]["apply"], min(t["solve"] + t["apply"] for t in runs)
     peak = max(t["peak_gib"] for t in runs)
     print(
-        f"k=1000000 p=512 |C|=1: ours {seconds:.1f} s (the first time {first:.1f} s), {peak:.2f} GiB with head, means and "
-        f"result; peer cannot (A would be 8 TB); target 60 s and 8 GiB {'met' if seconds < 60 and peak < 8 else 'MISSED'}"
+        f"k=1000000 p=512 |C|=1: ours {seconds:.1f} s (the first time {first:.1f} s), {peak:.2f} "
+        "GiB with head, means and "
+        "result; peer cannot (A would be 8 TB); target 60 s and 8 GiB "
+        f"{'met' if seconds < 60 and peak < 8 else 'MISSED'}"
     )

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""bench/run mnist_checks RUN: two questions that docs/reproduction.md asks of a finished MNIST run folder.
+"""bench/run mnist_checks RUN: two questions that docs/reproduction.md asks of a finished MNIST run
+folder.
 
 1. On which test images is the paper's accuracy "before unlearning"?
-2. How far apart do two batches of 100 retrained networks lie by chance, measured as the paper measures its
-   KS baseline? All retrained networks of the run are split at random into two halves, 50 times.
+2. How far apart do two batches of 100 retrained networks lie by chance, measured as the paper
+   measures its KS baseline? All retrained networks of the run are split at random into two halves,
+   50 times.
 """
 import os
 import sys
@@ -29,7 +31,8 @@ def main():
     ):
         accuracy = 100 * right[:, chosen].mean(1)
         print(
-            f"accuracy before unlearning, {name}: {accuracy.mean():.2f} +- {accuracy.std(ddof=1):.2f} (paper 97.1 +- 0.19)"
+            f"accuracy before unlearning, {name}: {accuracy.mean():.2f} +- "
+            f"{accuracy.std(ddof=1):.2f} (paper 97.1 +- 0.19)"
         )
 
     files = sorted(logits.glob("mlp50-unseen-0-*.npy")) + sorted(
@@ -53,7 +56,8 @@ def main():
             found.append(np.abs(np.cumsum(side[owner] / (half * len(images)), 0)).max(0).mean())
         low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
         print(
-            f"KS of {half} against {half} retrained networks, {name}: median {middle:.3f}, 90 % of splits in {low:.3f} to {high:.3f}"
+            f"KS of {half} against {half} retrained networks, {name}: median {middle:.3f}, 90 % "
+            f"of splits in {low:.3f} to {high:.3f}"
         )
 
 

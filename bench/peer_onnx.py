@@ -1,16 +1,18 @@
 #!/usr/bin/python3
-"""bench/run onnx: forgetting a class in a 100 MB ONNX file with a head of 1000 classes x 2048 features.
+"""bench/run onnx: forgetting a class in a 100 MB ONNX file with a head of 1000 classes x 2048
+features.
 
-stored means:    oubli forget --means, against (digest, copy, sync, digest) of the same file; target: at
-                 most 3 times that, and peak memory under 2 times the file.
-10,000 samples:  oubli forget --features, against the same work in Python: python3-onnx load, NumPy formula
-                 (A = mean logits, solve, new head), logits of all samples, ghost-logit leak check and labels
-                 before and after, digests of the model, the data and the result, save; target: at least 3
-                 times faster. (Ours also writes the means, checks the mean identity and searches the result
-                 for the forgotten row.)
-                 Once with a head that recognises its classes, as trained ones do: row j of W is along the mean of
-                 class j, and all 10,000 samples are labelled rightly. Once with a random head, which no
-                 training gives: auto finds the paper's solver unfit for it, after all its work, and takes another.
+stored means:    oubli forget --means, against (digest, copy, sync, digest) of the same file;
+                 target: at most 3 times that, and peak memory under 2 times the file.
+10,000 samples:  oubli forget --features, against the same work in Python: python3-onnx load, NumPy
+                 formula (A = mean logits, solve, new head), logits of all samples, ghost-logit leak
+                 check and labels before and after, digests of the model, the data and the result,
+                 save; target: at least 3 times faster. (Ours also writes the means, checks the mean
+                 identity and searches the result for the forgotten row.)
+                 Once with a head that recognises its classes, as trained ones do: row j of W is
+                 along the mean of class j, and all 10,000 samples are labelled rightly. Once with a
+                 random head, which no training gives: auto finds the paper's solver unfit for it,
+                 after all its work, and takes another.
 The best of REPEATS runs (default 7) of each, ours and the peer in turn, both on all cores."""
 import hashlib
 import json
@@ -155,7 +157,8 @@ def peak_memory(command):
         [
             "/usr/bin/python3",
             "-c",
-            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
+            "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
+            "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)",
         ]
         + command,

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""bench/run reproduce: `oubli reproduce mnist` at full size (100 + 100 + 100 networks, 11 audits) against
-PyTorch + scikit-learn + SciPy doing the same, per core.
+"""bench/run reproduce: `oubli reproduce mnist` at full size (100 + 100 + 100 networks, 11 audits)
+against PyTorch + scikit-learn + SciPy doing the same, per core.
 
-Both sides run a few networks and one audit, on one thread, measured in CPU time (other processes share the
-machine), and are scaled by counts: 300 networks of 6 epochs, 100 refitted heads, 11 audits of 10 classes, each with
-5-NN, 10 trees of depth 5, 50 stumps and KS over 1000 directions, logits observed. The audit's populations are the
-networks' logits with noise added, 100 + 100 of them, so that both sides work on the true number of points.
+Both sides run a few networks and one audit, on one thread, measured in CPU time (other processes
+share the machine), and are scaled by counts: 300 networks of 6 epochs, 100 refitted heads, 11
+audits of 10 classes, each with 5-NN, 10 trees of depth 5, 50 stumps and KS over 1000 directions,
+logits observed. The audit's populations are the networks' logits with noise added, 100 + 100 of
+them, so that both sides work on the true number of points.
 """
 import os
 import resource
@@ -179,7 +180,8 @@ def main():
         retained = peer_class(seen[:, labels == 1], unseen[:, labels == 1], 100)
         for name in forgotten:
             print(
-                f"  peer, one class: {name:<10} {forgotten[name]:8.2f} s forgotten, {retained[name]:8.2f} s retained"
+                f"  peer, one class: {name:<10} {forgotten[name]:8.2f} s forgotten, "
+                f"{retained[name]:8.2f} s retained"
             )
         peer_audit = sum(forgotten.values()) + 9 * sum(retained.values())
         line("one audit: 10 classes, 3 attacks, KS, logits", audit, peer_audit, "")
@@ -191,7 +193,8 @@ def main():
         )
         everything = ours(*common)
         print(
-            f"  ours with three observers, logistic regression and intervals: {everything:.2f} s per audit, "
+            f"  ours with three observers, logistic regression and intervals: {everything:.2f} s "
+            "per audit, "
             f"{(NETWORKS * per_network + AUDITS * everything) / 60:.1f} core-minutes for the whole"
         )
 

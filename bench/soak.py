@@ -1,9 +1,11 @@
-"""bench/run soak: soak.py [--requests N] [--classes K] [--part soak|together]: many deletion requests one after another.
+"""bench/run soak: soak.py [--requests N] [--classes K] [--part soak|together]: many deletion
+requests one after another.
 
-1. N requests (default 200) on a head of K classes (10,000) x 512 features, data-free from the means that
-   each request leaves for the next; every step verified by computing it anew. Time and memory per request.
-2. 100 classes at once against 100 single requests: equal where the method promises it, and how far the
-   classes deleted first drift meanwhile.
+1. N requests (default 200) on a head of K classes (10,000) x 512 features, data-free from the means
+   that each request leaves for the next; every step verified by computing it anew. Time and memory
+   per request.
+2. 100 classes at once against 100 single requests: equal where the method promises it, and how far
+   the classes deleted first drift meanwhile.
 """
 import argparse, os, pathlib, shutil, subprocess, sys, tempfile, time
 import numpy as np
@@ -179,7 +181,8 @@ def together_or_one_by_one():
     line(f"  one by one, after {forgotten - 1} further deletions (drift)", f"{last:.3f}", "-")
     line("  naive deletion", f"{naive:.3f}", "-")
     print(
-        "Advice: do pending requests together (--class A --class B ...): an earlier-deleted class drifts and cannot be\n"
+        "Advice: do pending requests together (--class A --class B ...): an earlier-deleted class "
+        "drifts and cannot be\n"
         "corrected once its mean is gone."
     )
 

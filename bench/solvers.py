@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """bench/run solvers: what every solver makes of trained heads, and which of them `auto` takes.
 
-docs/method.md, section 4, holds the table: the evidence for the thresholds in oubli/filtration/solver_choice.cpp.
-One line per head and solver:
+docs/method.md, section 4, holds the table: the evidence for the thresholds in
+oubli/filtration/solver_choice.cpp. One line per head and solver:
   conditioning, gain   as `oubli forget` reports them
   residual             the largest |g(m_j) - [j is forgotten]| over all classes j
-  halves               the new logits solved from one half of the data against those from the other half: root mean
-                       square difference over root mean square deviation of the logits. Large: noise was fitted.
+  halves               the new logits solved from one half of the data against those from the other
+                       half: root mean square difference over root mean square deviation of the
+                       logits. Large: noise was fitted.
   ghost, read-out      leak of the forgotten class in the new logits (AUC, docs/method.md section 5)
-The last heads are one softmax regression whose rows' common part is scaled down. That part does not change the softmax,
-so training never touches it and weight decay shrinks it: the family is the same training, with weight decay for longer.
+The last heads are one softmax regression whose rows' common part is scaled down. That part does not
+change the softmax, so training never touches it and weight decay shrinks it: the family is the same
+training, with weight decay for longer.
 """
 import json
 import os
@@ -162,7 +164,8 @@ def measure(head_name, W, b, features, labels, rng):
 
 def main():
     print(
-        f"{'head':34} {'solver':12} {'means of':8}  conditio     gain residual   halves  ghost   read   auto took"
+        f"{'head':34} {'solver':12} {'means of':8}  conditio     gain residual   halves  ghost   "
+        "read   auto took"
     )
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

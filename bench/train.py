@@ -1,11 +1,11 @@
-"""bench/run train [ROUNDS [CASE ...]]: training and inference against PyTorch, one core, same network,
-data and batch. Cases: mlp cnn64 cnn256 cnn1024 resnet workers; all unless some are named.
+"""bench/run train [ROUNDS [CASE ...]]: training and inference against PyTorch, one core, same
+network, data and batch. Cases: mlp cnn64 cnn256 cnn1024 resnet workers; all unless some are named.
 
-Rates are samples per second of processor time, the median over rounds in which ours and PyTorch's runs
-alternate. PyTorch's inference is the best of channels first and last and several batch sizes. `share`
-is the rate times the multiply-adds of the network over the measured sgemm peak of the core.
-Two workers are two threads that train a network each, as `oubli train --jobs 2` does; their scaling is
-compared with that of two sgemm processes pinned to a core each, measured just before.
+Rates are samples per second of processor time, the median over rounds in which ours and PyTorch's
+runs alternate. PyTorch's inference is the best of channels first and last and several batch sizes.
+`share` is the rate times the multiply-adds of the network over the measured sgemm peak of the core.
+Two workers are two threads that train a network each, as `oubli train --jobs 2` does; their scaling
+is compared with that of two sgemm processes pinned to a core each, measured just before.
 """
 import os
 import statistics

@@ -1,4 +1,5 @@
-"""oubli audit from files to exit codes: audit_test.py OUBLI. Needs NumPy; exit 77 (skipped) without."""
+"""oubli audit from files to exit codes: audit_test.py OUBLI. Needs NumPy; exit 77 (skipped)
+without."""
 import json
 import os
 import subprocess
@@ -170,7 +171,8 @@ with tempfile.TemporaryDirectory() as folder:
         code=3,
         say="one column for every class",
     )
-    # Labels that do not reach the last class leave it open how many there are, until something says so.
+    # Labels that do not reach the last class leave it open how many there are, until something says
+    # so.
     short = save("y2.npy", np.where(y == 3, 0, y))
     partly = [*base[:4], "--labels", short, "--class", "2", "--forgotten-only"]
     audit(*partly, code=3, say="one column for every class")
@@ -343,7 +345,8 @@ with tempfile.TemporaryDirectory() as folder:
         before[0],
         *before[:-1],
         code=2,
-        say="--before before-0.npy and --before before-0.npy are the same file: a model counts once",
+        say="--before before-0.npy and --before before-0.npy are the same file: a model counts "
+        "once",
     )
     save("before-copy.npy", np.load("before-0.npy"))
     audit(

@@ -1,9 +1,9 @@
 """faults.py OUBLI [CASE...]: what happens when things go wrong while the program works.
 
-After every fault: inputs intact, outputs whole or absent, a message, no temporaries after the next run,
-and the repeated command finishes with the bytes of an undisturbed run.
+After every fault: inputs intact, outputs whole or absent, a message, no temporaries after the next
+run, and the repeated command finishes with the bytes of an undisturbed run.
 """
-import hashlib, json, os, pathlib, random, resource, shutil, signal, subprocess, sys, tempfile, time
+import hashlib, os, pathlib, random, resource, shutil, signal, subprocess, sys, tempfile, time
 import numpy as np
 
 OUBLI = pathlib.Path(sys.argv[1]).resolve()
@@ -29,12 +29,14 @@ def make_inputs(folder, classes=400, features=256, per_class=30):
     np.save(folder / "y.npy", y)
 
 
-FORGET = "forget in/head.npz --class 3 --class 7 --features in/f.npy --labels in/y.npy -o out/new.npz".split()
-MEANS = "means in/head.npz --features in/f.npy --labels in/y.npy -o out/means.npz".split()
+DATA = "--features in/f.npy --labels in/y.npy".split()
+FORGET = ["forget", "in/head.npz", *"--class 3 --class 7 -o out/new.npz".split(), *DATA]
+MEANS = ["means", "in/head.npz", "-o", "out/means.npz", *DATA]
 
 
 TRAIN = "train mnist --epochs 1 --jobs 1 -o out/model.onnx".split()
-REPRODUCE = "reproduce mnist --epochs 1 --models 3 --floor-models 3 --samples all --jobs 1 --run out/run".split()
+REPRODUCE = "reproduce mnist --epochs 1 --models 3 --floor-models 3 --samples all".split()
+REPRODUCE += "--jobs 1 --run out/run".split()
 
 
 def make_images(folder, train=600, test=300):
@@ -64,7 +66,8 @@ def run(arguments, cwd, **options):
 
 
 def whole(outputs):
-    """What must be the same in every run. The other files of a run folder hold times and process ids."""
+    """What must be the same in every run. The other files of a run folder hold times and process
+    ids."""
     return {
         name: found
         for name, found in outputs.items()
@@ -132,8 +135,8 @@ def start(arguments, place, before=(), stderr=subprocess.DEVNULL):
 
 
 def kill_at_many_moments():
-    """Every moment is tried until the kill comes before the end of the run, whose length is measured anew as we go:
-    a machine may become faster or slower meanwhile."""
+    """Every moment is tried until the kill comes before the end of the run, whose length is
+    measured anew as we go: a machine may become faster or slower meanwhile."""
     for arguments, moments in ((FORGET, 24), (MEANS, 24), (TRAIN, 12), (REPRODUCE, 5)):
         place = Place(arguments)
         killed = attempts = left = misses = 0
@@ -163,17 +166,20 @@ def kill_at_many_moments():
                 place.seconds = seconds
             place.empty()
         print(
-            f"{arguments[0]}: killed {killed} times in {attempts} attempts, temporaries left {left} times and cleaned up"
+            f"{arguments[0]}: killed {killed} times in {attempts} attempts, temporaries left "
+            f"{left} times and cleaned up"
         )
         place.remove()
 
 
-# What changes files. A process killed at the entry of each of these calls has been seen in every state of its files.
+# What changes files. A process killed at the entry of each of these calls has been seen in every
+# state of its files.
 CHANGES = "write,pwrite64,ftruncate,copy_file_range,fsync,rename,renameat2,link,unlink,mkdir"
 
 
 def kill_at_every_change():
-    """Killed at the entry of the n-th write, of the n-th rename and so on: the same moments on any machine."""
+    """Killed at the entry of the n-th write, of the n-th rename and so on: the same moments on any
+    machine."""
     if shutil.which("strace") is None:
         print("kill at every change: strace is not installed, not tested")
         return
@@ -234,7 +240,8 @@ def kill_at_every_change():
         assert left > 0, f"{arguments[0]}: no kill left a temporary"
         assert 4 * len(missed) <= len(chosen), f"{arguments[0]} was not killed at {missed}"
         print(
-            f"{arguments[0]}: killed at {len(chosen) - len(missed)} of {len(points)} changes of files, temporaries left {left} times "
+            f"{arguments[0]}: killed at {len(chosen) - len(missed)} of {len(points)} changes of "
+            f"files, temporaries left {left} times "
             "and cleaned up"
         )
         place.remove()
@@ -337,7 +344,8 @@ def out_of_memory():
 
 
 def changed_while_read():
-    """The data grows, changes or shrinks under the program: it must notice, or have been done with it."""
+    """The data grows, changes or shrinks under the program: it must notice, or have been done with
+    it."""
     for arguments in (FORGET, MEANS):
         place = Place(arguments)
         data = place.folder / "in" / "f.npy"
@@ -364,8 +372,8 @@ def changed_while_read():
             _, message = process.communicate()
             assert process.returncode in (0, 3, 4), (process.returncode, message)
             if process.returncode == 4:
-                # The change came first, and what was written is a number so large that no class can be told
-                # from another: what the new data gives by itself, too.
+                # The change came first, and what was written is a number so large that no class can
+                # be told from another: what the new data gives by itself, too.
                 again = run(arguments, place.folder)
                 assert (again.returncode, again.stderr) == (4, message), (
                     again.returncode,
@@ -383,8 +391,8 @@ def changed_while_read():
                 ), message
                 assert not any(not p.name.startswith(".") for p in (place.folder / "out").iterdir())
             else:
-                # It had read everything before the change: then the result is that of the old data, or the
-                # change came first and the result is that of the new data; never a mixture.
+                # It had read everything before the change: then the result is that of the old data,
+                # or the change came first and the result is that of the new data; never a mixture.
                 found = snapshot(place.folder / "out")
                 if found != place.outputs:
                     place.empty()
@@ -395,13 +403,15 @@ def changed_while_read():
         place.check_rerun()
         assert noticed > 0
         print(
-            f"{arguments[0]}: data changed while read: noticed {noticed} of 18 times, never a mixture"
+            f"{arguments[0]}: data changed while read: noticed {noticed} of 18 times, never a "
+            "mixture"
         )
         place.remove()
 
 
 def changed_while_mapped():
-    """Data sets are read in an instant: strace holds the program between the mapping of a file and its reading."""
+    """Data sets are read in an instant: strace holds the program between the mapping of a file and
+    its reading."""
     if shutil.which("strace") is None:
         print("data set changed while read: strace is not installed, not tested")
         return

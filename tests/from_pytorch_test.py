@@ -65,7 +65,8 @@ with tempfile.TemporaryDirectory() as folder:
         for file, models in (("seen.npy", names["seen"]), ("before.npy", before)):
             array = np.load(file)
             assert array.dtype == np.float32 and array.shape[:2] == (6, SAMPLES), array.shape
-            # Sums of at most 12 products of about 1: PyTorch may round them otherwise in a batch of another size.
+            # Sums of at most 12 products of about 1: PyTorch may round them otherwise in a batch of
+            # another size.
             assert np.allclose(array[4], models[4](x).numpy(), rtol=0, atol=1e-5)
         features = np.load("features.npy")
         assert np.allclose(features[2], names["seen"][2][:2](x).numpy(), atol=1e-6)

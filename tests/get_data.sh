@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# get_data.sh: tools/get-data --archive stores what has the right digests, whole, and nothing else. The AT&T faces
-# themselves are used if they are installed; every refusal is shown with archives made here.
+# get_data.sh: tools/get-data --archive stores what has the right digests, whole, and nothing else.
+# The AT&T faces themselves are used if they are installed; every refusal is shown with archives
+# made here.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 installed=${OUBLI_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/oubli}/att-faces
@@ -66,12 +67,14 @@ mkdir cifar-10-batches-bin
 for name in data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5 test_batch; do
   echo other >"cifar-10-batches-bin/$name.bin"
 done
-# A long list of names behind the one that is looked for: whoever stops reading it early breaks the pipe.
+# A long list of names behind the one that is looked for: whoever stops reading it early breaks the
+# pipe.
 for i in $(seq 3000); do : >"cifar-10-batches-bin/one-of-many-other-files-with-a-long-name-$i"; done
 tar -czf cifar.tgz cifar-10-batches-bin/*.bin cifar-10-batches-bin/one-of-*
 refused 3 'wrong digest; nothing was stored' cifar10 --archive cifar.tgz
 
-[ -d "$installed" ] || { echo "the AT&T faces are not installed: no archive of theirs was tried"; exit 0; }
+[ -d "$installed" ] ||
+  { echo "the AT&T faces are not installed: no archive of theirs was tried"; exit 0; }
 # Whatever else is in the archive is not stored: no digest vouches for it.
 rm -r faces
 cp -r "$installed" faces

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""invert_test.py OUBLI: `oubli invert`, `oubli report` and `forget --report` on tiny data made here."""
+"""invert_test.py OUBLI: `oubli invert`, `oubli report` and `forget --report` on tiny data made
+here."""
 import itertools
 import json
 import os
@@ -85,7 +86,8 @@ class InvertTest(unittest.TestCase):
         }
         self.assertIn(
             f"recognised in {best['naive']:.3g} after naive, {best['normalization']:.3g} after "
-            f"normalization, {best['retrained']:.3g} from networks that never saw it (guessing: 25)",
+            f"normalization, {best['retrained']:.3g} from networks that never "
+            "saw it (guessing: 25)",
             page.read_text(),
         )
         self.oubli("report", out, "-o", page, code=2)

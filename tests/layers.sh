@@ -2,7 +2,8 @@
 # A folder includes only folders above it in CMakeLists.txt's list.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folders=$(sed -n '/^foreach(folder IN ITEMS/,/)/p' CMakeLists.txt | tr -d '()\n' | sed 's/foreachfolder IN ITEMS//')
+folders=$(sed -n '/^foreach(folder IN ITEMS/,/)/p' CMakeLists.txt | tr -d '()\n' |
+  sed 's/foreachfolder IN ITEMS//')
 bad=0
 allowed=""
 for folder in $folders; do
@@ -12,7 +13,7 @@ for folder in $folders; do
       *" $included "*) ;;
       *) echo "$file includes oubli/$included, which is below oubli/$folder"; bad=1 ;;
     esac
-  done < <(grep -ohHE '^#include "oubli/[a-z]+/' oubli/"$folder"/*.h oubli/"$folder"/*.cpp 2>/dev/null |
+  done < <(grep -ohHE '^#include "oubli/[a-z]+/' oubli/"$folder"/*.{h,cpp} 2>/dev/null |
            sed -E 's/#include "oubli\/([a-z]+)\//\1/')
 done
 count=$(echo "$folders" | wc -w)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/reproduce.sh PROGRAM single|mpi: `oubli reproduce` loses nothing when it is killed, interrupted,
-# grown, when trials fail (single), or when it is spread over MPI ranks and one of them dies (mpi):
-# results.json is the same byte for byte.
+# tests/reproduce.sh PROGRAM single|mpi: `oubli reproduce` loses nothing when it is killed,
+# interrupted, grown, when trials fail (single), or when it is spread over MPI ranks and one of them
+# dies (mpi): results.json is the same byte for byte.
 set -euo pipefail
 oubli=$(realpath "$1")
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -36,10 +36,12 @@ echo "reference"
 "$oubli" reproduce $common --models 4 --run reference --jobs 2 >tables.txt 2>log
 grep -q 'normalization' tables.txt || die "no tables on the screen"
 grep -q '<html' reference/report.html || die "no report.html"
-"$oubli" status reference >status.txt; grep -q finished status.txt || die "status does not say finished"
+"$oubli" status reference >status.txt; grep -q finished status.txt ||
+  die "status does not say finished"
 before=$(stat -c %Y reference/logits/mlp50-seen-000.npy)
 run --run reference
-[ "$before" = "$(stat -c %Y reference/logits/mlp50-seen-000.npy)" ] || die "a finished trial ran again"
+[ "$before" = "$(stat -c %Y reference/logits/mlp50-seen-000.npy)" ] ||
+  die "a finished trial ran again"
 
 if [ "${2:-single}" = single ]; then
 
@@ -64,8 +66,10 @@ wait_for busy 1
 code=0; "$oubli" reproduce $common --run busy 2>refused >/dev/null || code=$?
 [ $code = 2 ] || die "exit code $code of the second process, wanted 2"
 grep -q "process $pid" refused || die "the message does not name the process: $(cat refused)"
-"$oubli" status busy >status.txt; grep -q 'works on it' status.txt || die "status does not say who works"
-"$oubli" status busy --json >status.txt; grep -q '"training_seconds_left"' status.txt || die "status --json"
+"$oubli" status busy >status.txt; grep -q 'works on it' status.txt ||
+  die "status does not say who works"
+"$oubli" status busy --json >status.txt; grep -q '"training_seconds_left"' status.txt ||
+  die "status --json"
 
 echo "an interruption ends it soon with exit code 130"
 kill -INT $pid; code=0; wait $pid || code=$?
@@ -80,15 +84,18 @@ same grown "--models 4 after --models 2"
 
 echo "each class in turn"
 "$oubli" -q reproduce $common --models 2 --each-class --run each >each.txt
-[ "$(grep -c '^unlearned  trouser' each.txt)" = 8 ] || die "no rows for each class: $(tail -30 each.txt)"
+[ "$(grep -c '^unlearned  trouser' each.txt)" = 8 ] ||
+  die "no rows for each class: $(tail -30 each.txt)"
 
 echo "a failed trial is a row"
 mkdir -p broken/logits/mlp50-seen-002.npy/full
 code=0; run --run broken 2>message || code=$?
 [ $code = 8 ] || die "exit code $code with a failed trial, wanted 8"
 grep -q 'mlp50-seen-002' message || die "the failed trial is not named"
-grep -q '"id": "mlp50-seen-002"' broken/results.json || die "the failed trial is not in results.json"
-"$oubli" status broken >status.txt; grep -q 'failed: mlp50-seen-002' status.txt || die "status does not show the failure"
+grep -q '"id": "mlp50-seen-002"' broken/results.json ||
+  die "the failed trial is not in results.json"
+"$oubli" status broken >status.txt; grep -q 'failed: mlp50-seen-002' status.txt ||
+  die "status does not show the failure"
 rm -r broken/logits/mlp50-seen-002.npy
 run --run broken
 same broken "after the failed trial was run again"
@@ -100,11 +107,13 @@ mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 --run ranks
 same ranks "three ranks"
 
 echo "one of three ranks killed"
-mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 --run dead >/dev/null 2>mpi.log & pid=$!; pids+=($pid)
+mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 \
+  --run dead >/dev/null 2>mpi.log & pid=$!; pids+=($pid)
 wait_for dead 3
 victim=
 for _ in $(seq 200); do
-  victim=$(cat dead/underway/* 2>/dev/null | grep -o 'rank 1, process [0-9]*' | grep -o '[0-9]*$' || true)
+  victim=$(cat dead/underway/* 2>/dev/null | grep -o 'rank 1, process [0-9]*' |
+    grep -o '[0-9]*$' || true)
   [ -n "$victim" ] && break
   sleep 0.02
 done
@@ -115,7 +124,8 @@ code=0; wait $pid || code=$?
 grep -q 'rank 1' mpi.log || die "the dead rank is not reported: $(cat mpi.log)"
 "$oubli" status dead >/dev/null
 mpirun --oversubscribe -n 3 "$oubli" reproduce $common --models 4 --run dead >/dev/null 2>again.log
-grep -q 'was under way on rank 1' again.log || die "what rank 1 left is not reported: $(cat again.log)"
+grep -q 'was under way on rank 1' again.log ||
+  die "what rank 1 left is not reported: $(cat again.log)"
 same dead "after a rank was killed and the job run again"
 
 fi

@@ -1,4 +1,5 @@
-"""What scikit-learn answers on made-up data, for sklearn_test.cpp, as .npy files in the current folder."""
+"""What scikit-learn answers on made-up data, for sklearn_test.cpp, as .npy files in the current
+folder."""
 import os
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -101,7 +101,8 @@ class ReportTest(unittest.TestCase):
             self.assertGreater(section[2], 30, section)
         # Letters in pictures stay legible: 12 px of the drawing are at least 10 on the screen.
         smallest = self.browser.run(
-            "return Math.min(...[...document.querySelectorAll('svg.chart')].filter(s => s.clientWidth > 0)"
+            "return Math.min(...[...document.querySelectorAll('svg.chart')].filter(s => "
+            "s.clientWidth > 0)"
             ".map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width)) * 12"
         )
         self.assertGreaterEqual(smallest, 10)
@@ -129,8 +130,8 @@ class ReportTest(unittest.TestCase):
                 shown = self.check_layout(width)
                 self.assertEqual(any(c["narrow"] for c in shown), width == PHONE)
                 self.assertEqual(any(c["wide"] for c in shown), width == DESKTOP)
-                # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each class,
-                # a published table, the sheet and its chart
+                # verdict, 3 observers x (forgotten, retained), 5 methods' bars, KS 2 x 2, each
+                # class, a published table, the sheet and its chart
                 self.assertEqual(len(shown), 1 + 6 + 5 + 4 + 1 + 1 + 2)
 
     def test_the_answer_comes_first(self):
@@ -197,7 +198,8 @@ class ReportTest(unittest.TestCase):
             self.assertIn("not computed: no features were given", shown["tables"])
             above = self.browser.run(
                 "const box = q => document.querySelector(q).getBoundingClientRect();"
-                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak ul.warnings').height > 15"
+                "return box('#leak ul.warnings').bottom <= box('#leak svg').top && box('#leak "
+                "ul.warnings').height > 15"
             )
             self.assertTrue(above)
 
@@ -217,20 +219,22 @@ class ReportTest(unittest.TestCase):
                 "s => s.getAttribute('aria-label'))"
             ):
                 self.assertRegex(label, observer)
-            # Of a picture, what is written in it; of a table, its title, its note and its columns. In the receipt's
-            # section there are lists, not figures.
+            # Of a picture, what is written in it; of a table, its title, its note and its columns.
+            # In the receipt's section there are lists, not figures.
             pictures = self.browser.run(
-                "return [...document.querySelectorAll('figure')].filter(f => f.querySelector('svg')).map(f => "
+                "return [...document.querySelectorAll('figure')].filter(f => "
+                "f.querySelector('svg')).map(f => "
                 "[...f.querySelectorAll('svg text')].map(t => t.textContent).join(' ') + ' ' + "
                 "[...f.querySelectorAll('thead')].map(t => t.textContent).join(' '))"
             )
             tables = self.browser.run(
                 """
-              return [...document.querySelectorAll('section:not(#receipt) table')].filter(t => !t.closest('figure'))
+              return [...document.querySelectorAll('section:not(#receipt) table')]
+                .filter(t => !t.closest('figure'))
                 .map(t => {
                   let text = t.textContent;
-                  for (let e = t.closest('details') || t.closest('.scroll'); e && e.tagName !== 'H2';
-                       e = e.previousElementSibling) {
+                  for (let e = t.closest('details') || t.closest('.scroll');
+                       e && e.tagName !== 'H2'; e = e.previousElementSibling) {
                     if (e.tagName === 'P' || e.tagName === 'H3') text = e.textContent + ' ' + text;
                     if (e.tagName === 'H3') break;
                   }
@@ -249,12 +253,17 @@ class ReportTest(unittest.TestCase):
                 v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4});
                 return .2126 * r + .7152 * g + .0722 * b};
               const page = luminance(getComputedStyle(document.body).backgroundColor);
-              const card = luminance(getComputedStyle(document.querySelector('.answer')).backgroundColor);
+              const answer = document.querySelector('.answer');
+              const card = luminance(getComputedStyle(answer).backgroundColor);
               const contrast = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
               const out = {page, text: [], marks: []};
-              for (const e of document.querySelectorAll('p, li, td, th, summary, a, dt, dd, h1, h2, h3'))
-                if (e.offsetParent) out.text.push(contrast(luminance(getComputedStyle(e).color), Math.max(page, card)),
-                                                  contrast(luminance(getComputedStyle(e).color), Math.min(page, card)));
+              const words = 'p, li, td, th, summary, a, dt, dd, h1, h2, h3';
+              for (const e of document.querySelectorAll(words))
+                if (e.offsetParent) {
+                  const colour = luminance(getComputedStyle(e).color);
+                  out.text.push(contrast(colour, Math.max(page, card)),
+                                contrast(colour, Math.min(page, card)));
+                }
               for (const e of document.querySelectorAll('svg text'))
                 out.text.push(contrast(luminance(getComputedStyle(e).fill), card));
               for (const e of document.querySelectorAll('svg .m:not(.s4):not(.s5), svg .bar'))
@@ -309,19 +318,25 @@ class ReportTest(unittest.TestCase):
         )
         colour = self.browser.run("return getComputedStyle(document.body).backgroundColor")
         self.assertEqual(colour, "rgb(255, 255, 255)")
-        # Paper does not scroll: every table, opened as in print, ends where the page does (A4 less margins).
+        # Paper does not scroll: every table, opened as in print, ends where the page does (A4 less
+        # margins).
         self.browser.size(718)
         cut = self.browser.run(
             "document.querySelectorAll('details').forEach(d => { d.open = true; });"
-            "return [...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > "
-            "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => t.innerText)"
+            "return [...document.querySelectorAll('table')].filter(t => "
+            "t.getBoundingClientRect().right > "
+            "(t.closest('figure') || document.body).getBoundingClientRect().right + 1).map(t => "
+            "t.innerText)"
         )
         self.assertEqual(cut, [])
-        # A tall sheet of pictures has room for its caption on the same page (A4: 297 mm, less margins), undistorted.
+        # A tall sheet of pictures has room for its caption on the same page (A4: 297 mm, less
+        # margins), undistorted.
         width, height = self.browser.run(
             "const sheet = document.querySelector('img.sheet'); const was = sheet.src;"
-            'sheet.src = \'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" width="600" height="2400"/>\';'
-            "return sheet.decode().then(() => { const box = sheet.getBoundingClientRect(); sheet.src = was;"
+            'sheet.src = \'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" width="600" '
+            'height="2400"/>\';'
+            "return sheet.decode().then(() => { const box = sheet.getBoundingClientRect(); "
+            "sheet.src = was;"
             "return [box.width, box.height]; })"
         )
         self.assertLess(height, 240 * 96 / 25.4)
@@ -335,7 +350,8 @@ class ReportTest(unittest.TestCase):
 if __name__ == "__main__":
     if webdriver.find_browser() is None:
         print(
-            "SKIPPED: chromium and chromedriver are not installed (Debian: chromium chromium-driver)"
+            "SKIPPED: chromium and chromedriver are not installed (Debian: chromium "
+            "chromium-driver)"
         )
         sys.exit(77)
     unittest.main(verbosity=2)

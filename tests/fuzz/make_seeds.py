@@ -165,7 +165,8 @@ save(
 )
 save("config", "names", b"cat\ndog\n")
 file = {"role": "model", "name": "x", "bytes": 1, "sha256": "0" * 64}
-# receipt/real is what `oubli forget old.npz --class 0 --means m.npz` wrote for the model of receipt_fuzz.cpp.
+# receipt/real is what `oubli forget old.npz --class 0 --means m.npz` wrote for the model of
+# receipt_fuzz.cpp.
 save(
     "receipt",
     "small",

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh [--seconds S | --runs N] [TARGET...]: runs the fuzz targets (all of them unless named), one
-# per core at a time, each for S seconds (default 6) or N executions, from the files in tests/fuzz/TARGET. Builds
-# them first (preset fuzz: clang, libFuzzer, address and undefined sanitizers). Prints one line per
-# target when it is done; fails at the first find, whose input is kept in build/fuzz/finds.
-# A single allocation may take 160 MiB: the parsers' limits are 64 MiB + 16 times the input.
+# tests/fuzz/run.sh [--seconds S | --runs N] [TARGET...]: runs the fuzz targets (all of them unless
+# named), one per core at a time, each for S seconds (default 6) or N executions, from the files in
+# tests/fuzz/TARGET. Builds them first (preset fuzz: clang, libFuzzer, address and undefined
+# sanitizers). Prints one line per target when it is done; fails at the first find, whose input is
+# kept in build/fuzz/finds. A single allocation may take 160 MiB: the parsers' limits are 64 MiB +
+# 16 times the input.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 all=(npy npz safetensors onnx idx cifar pgm image config receipt report)
@@ -18,7 +19,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ "${#targets[@]}" -gt 0 ] || targets=("${all[@]}")
-command -v clang++ >/dev/null || { echo "run.sh: clang++ is not installed (tools/install-packages check)"; exit 77; }
+command -v clang++ >/dev/null ||
+  { echo "run.sh: clang++ is not installed (tools/install-packages check)"; exit 77; }
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}" >build/fuzz/build.log 2>&1 ||
   { tail -40 build/fuzz/build.log; exit 1; }
@@ -34,7 +36,8 @@ fuzz() {
   dictionary=()
   for name in "$target" json; do
     [ -f "tests/fuzz/$name.dict" ] || continue
-    { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ] || [ "$target" = report ]; } &&
+    { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ] ||
+      [ "$target" = report ]; } &&
       dictionary=("-dict=tests/fuzz/$name.dict")
   done
   longest=4096
@@ -52,9 +55,15 @@ fuzz() {
     /stat::number_of_executed_units/ {runs = $2}
     /stat::average_exec_per_sec/ {rate = $2}
     /stat::peak_rss_mb/ {peak = $2}
-    / cov: / {for (i = 1; i < NF; ++i) {if ($i == "cov:") edges = $(i + 1); if ($i == "corp:") corpus = $(i + 1)}}
+    / cov: / {
+      for (i = 1; i < NF; ++i) {
+        if ($i == "cov:") edges = $(i + 1)
+        if ($i == "corp:") corpus = $(i + 1)
+      }
+    }
     END {printf "%-12s %12s %9s %8s %10s %9s\n", target, runs, rate, edges, corpus, peak}' "$log"
 }
 export -f fuzz
 export BUDGET="${budget[*]}"
-printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I TARGET bash -c 'set -euo pipefail; fuzz TARGET'
+printf '%s\n' "${targets[@]}" |
+  xargs -P "$(nproc)" -I TARGET bash -c 'set -euo pipefail; fuzz TARGET'

@@ -25,7 +25,8 @@ function(oubli_precompile_test target)
   endif()
   if(NOT TARGET oubli_test_headers)
     file(WRITE ${CMAKE_BINARY_DIR}/generated/test_headers.cpp "")
-    add_library(oubli_test_headers OBJECT ${CMAKE_BINARY_DIR}/generated/test_headers.cpp)
+    # A program, as those that share its headers are: objects are compiled with -fPIC, programs with -fPIE.
+    add_executable(oubli_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cpp)
     target_link_libraries(oubli_test_headers PRIVATE oubli oubli_flags oubli_dependencies
                           GTest::gtest_main GTest::gmock)
     oubli_precompile(oubli_test_headers <gtest/gtest.h> <gmock/gmock.h>)

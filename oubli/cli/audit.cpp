@@ -1,6 +1,5 @@
 #include "oubli/audit/audit.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -20,8 +19,8 @@
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
-#include "oubli/cli/whole_number.h"
 
 namespace oubli::cli {
 namespace {
@@ -225,17 +224,7 @@ void run(Options& options) {
   if (options.fail_above) check_gate(result, *options.fail_above);
 }
 
-// CLI::Range lets NaN pass.
-CLI::Validator between(double low, double high) {
-  return {[low, high](const std::string& word) -> std::string {
-            double value = 0;
-            if (CLI::detail::lexical_cast(word, value) && value >= low && value <= high) return {};
-            return fmt::format("{}: wanted a number from {} to {}", word, low, high);
-          },
-          fmt::format("in [{}, {}]", low, high)};
-}
-
-void add_inputs(CLI::App& command, Options& options) {
+void add_inputs(Command& command, Options& options) {
   const auto files = [&](const char* name, Files& where, const char* help) {
     return command.add_option(name, where, help)->type_name("FILE");
   };
@@ -260,7 +249,7 @@ void add_inputs(CLI::App& command, Options& options) {
                      "Text file with one class name per line");
 }
 
-void add_choices(CLI::App& command, Options& options) {
+void add_choices(Command& command, Options& options) {
   AuditOptions& audit = options.audit;
   command
       .add_option("--attack", options.attacks,
@@ -274,37 +263,35 @@ void add_choices(CLI::App& command, Options& options) {
       .add_option("--images", audit.images_forgotten,
                   "Images per model of a forgotten class that attacks see (default: all; the "
                   "paper: 150)")
-      ->check(CLI::Range(0, kMostImages));
+      ->between(0, kMostImages);
   command
       .add_option("--images-retained", audit.images_retained,
                   "The same for a retained class (the paper: 150, and 100 for MNIST)")
-      ->check(CLI::Range(0, kMostImages));
+      ->between(0, kMostImages);
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
-      ->check(between(0.05, 0.95))
+      ->between(0.05, 0.95)
       ->capture_default_str();
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
-      ->check(CLI::Range(0, 1000000))
+      ->between(0, 1000000)
       ->capture_default_str();
   command
       .add_option("--bootstrap", audit.bootstrap,
                   "Resamples for the intervals: 100 or more, or 0 for none")
-      ->check(CLI::Range(0, 1000000))
+      ->between(0, 1000000)
       ->capture_default_str();
-  command.add_option("--seed", audit.seed, "Seed")
-      ->check(require_whole_number)
-      ->capture_default_str();
+  command.add_option("--seed", audit.seed, "Seed")->whole_number()->capture_default_str();
   audit.workers = available_cores();
   command.add_option("--jobs", audit.workers, "Threads (the result does not depend on it)")
-      ->check(CLI::Range(1, 1024))
+      ->between(1, 1024)
       ->capture_default_str();
 }
 
 }  // namespace
 
-void add_audit(CLI::App& app) {
+void add_audit(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
   add_inputs(*command, *options);
   add_choices(*command, *options);
@@ -315,7 +302,7 @@ void add_audit(CLI::App& app) {
           "attacks, is above this. The figure itself is compared, with no allowance for "
           "chance: equal populations fail, too, if this is below what chance gives "
           "(--unseen2 shows how much)")
-      ->check(between(-1, 1));
+      ->between(-1, 1);
   command->add_option("--csv", options->csv, "Also write all figures per class to this file");
   command->add_flag("--force", options->force, "Replace the --csv file if it exists");
   command->add_flag("--json", options->json, "Print JSON instead of tables");

@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
@@ -125,7 +125,7 @@ void run(const ForgetOptions& options) {
 
 }  // namespace
 
-void add_forget(CLI::App& app) {
+void add_forget(Command& app) {
   auto* const command =
       app.add_subcommand("forget", "Take classes out of a model, without retraining it");
   const auto options = std::make_shared<ForgetOptions>();

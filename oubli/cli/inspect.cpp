@@ -1,10 +1,10 @@
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/json.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
@@ -73,7 +73,7 @@ void run(const InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
+void add_inspect(Command& app) {
   auto* const command = app.add_subcommand(
       "inspect", "What a model file holds and what forgetting would do; writes nothing");
   const auto options = std::make_shared<InspectOptions>();

@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -20,8 +19,8 @@
 #include "oubli/base/progress.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
-#include "oubli/cli/whole_number.h"
 #include "oubli/data/load.h"
 #include "oubli/data/samples.h"
 #include "oubli/inversion/study.h"
@@ -285,20 +284,20 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_invert(CLI::App& app) {
+void add_invert(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "invert", "Reconstruct classes from networks before and after they were forgotten");
   command->add_option("DATA", options->data_set, "att-faces, mnist, fashion-mnist or cifar10")
       ->required();
   command->add_option("-o,--output", options->output, "Folder for the pictures and inversion.json")
       ->capture_default_str();
-  CLI::Option* model =
+  Option* model =
       command
           ->add_option("--model", options->model,
                        "Attack this network, an ONNX file that 'oubli train' wrote, instead of "
                        "training some; its classes' images come from DATA")
-          ->check(CLI::ExistingFile);
+          ->existing_file();
   command
       ->add_option("--classes", options->people,
                    "Use the first N classes (default: 4 of the faces, else all)")
@@ -309,14 +308,14 @@ void add_invert(CLI::App& app) {
   command
       ->add_option("--network", options->spec,
                    "A network's JSON (default: 1000 and 300 sigmoid units)")
-      ->check(CLI::ExistingFile)
+      ->existing_file()
       ->excludes(model);
   command
       ->add_option("--epochs", options->epochs, "Of training (default: 150, 6 for large data sets)")
       ->excludes(model);
   command->add_option("--networks", options->networks, "How many to train and attack")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->between(1, 1e18)
       ->excludes(model);
   command->add_option("--class", options->forget,
                       "Forget this class, by name or number; repeat for several, each on its own "
@@ -335,7 +334,7 @@ void add_invert(CLI::App& app) {
   command->add_option("--guess", options->guess, "The logit put where an output is missing")
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Of everything random")
-      ->check(require_whole_number)
+      ->whole_number()
       ->capture_default_str();
   command->add_option("--jobs", options->jobs, "Threads (default: one per core)");
   command->add_flag("--force", options->force, "Replace what is in the folder");

@@ -1,9 +1,9 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/forget/signature.h"
 
@@ -33,7 +33,7 @@ void run(const KeygenOptions& options) {
 
 }  // namespace
 
-void add_keygen(CLI::App& app) {
+void add_keygen(Command& app) {
   auto* const command = app.add_subcommand("keygen", "Make a pair of keys for signing receipts");
   const auto options = std::make_shared<KeygenOptions>();
   command->add_option("-o,--output", options->output, "The private key; KEY.pub appears beside it")

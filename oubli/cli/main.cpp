@@ -1,6 +1,6 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -16,6 +16,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 
 namespace {
@@ -47,18 +48,14 @@ int main(int argc, char** argv) {
   sigaction(SIGXFSZ, &action, nullptr);
 
   try {
-    CLI::App app{"Takes a class out of a trained classifier, and measures whether that worked.",
-                 "oubli"};
-    app.set_version_flag(
-        "--version",
+    oubli::cli::CommandLine app(
+        "Takes a class out of a trained classifier, and measures whether that worked.", "oubli",
         fmt::format("oubli {} ({}, {})", oubli::kVersion, oubli::kCompiler,
                     *oubli::kArchitecture != '\0' ? oubli::kArchitecture : "portable"));
-    app.require_subcommand(1);
-    app.fallthrough();  // --quiet and --verbose may follow the subcommand
-    app.add_flag_callback(
+    app.add_flag(
         "-q,--quiet", [] { oubli::set_verbosity(oubli::Verbosity::quiet); },
         "Say nothing on stderr but errors");
-    app.add_flag_callback(
+    app.add_flag(
         "--verbose", [] { oubli::set_verbosity(oubli::Verbosity::verbose); }, "Say more on stderr");
     app.footer(
         "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be "
@@ -77,18 +74,12 @@ int main(int argc, char** argv) {
     oubli::cli::add_reproduce(app);
     oubli::cli::add_status(app);
     oubli::cli::add_train(app);
-    std::vector<std::string> commands;
-    for (const CLI::App* const command : app.get_subcommands([](CLI::App*) { return true; }))
-      commands.push_back(command->get_name());
+    const std::vector<std::string> commands = app.commands();
     if (argc > 1 && *argv[1] != '-' && std::ranges::find(commands, argv[1]) == commands.end()) {
       oubli::fail(ErrorCode::usage, "no command '{}'; did you mean {}? ('oubli --help' has all)",
                   argv[1], oubli::nearest_names(argv[1], commands, 1)[0]);
     }
-    try {
-      app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-      if (app.exit(error) != 0) return static_cast<int>(ErrorCode::usage);
-    }
+    if (!app.run(argc, argv)) return static_cast<int>(ErrorCode::usage);
     // Small results wait in a buffer until now.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       oubli::fail(ErrorCode::io, "standard output cannot be written: {}", std::strerror(errno));

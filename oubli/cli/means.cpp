@@ -1,6 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 
@@ -76,7 +76,7 @@ void run(const MeansOptions& options) {
 
 }  // namespace
 
-void add_means(CLI::App& app) {
+void add_means(Command& app) {
   auto* const command = app.add_subcommand(
       "means", "Class means of features or logits, so that later deletions need no data");
   const auto options = std::make_shared<MeansOptions>();

@@ -1,6 +1,5 @@
 #include "oubli/cli/model_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
 
@@ -8,7 +7,6 @@
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
-#include "oubli/cli/whole_number.h"
 
 namespace oubli::cli {
 namespace {
@@ -57,7 +55,7 @@ std::size_t line_count(const std::string& text) {
 
 }  // namespace
 
-void ModelOptions::add_head(CLI::App& command) {
+void ModelOptions::add_head(Command& command) {
   command.add_option("--weights", weights,
                      "Name of the head's weight tensor, if not found by itself");
   command.add_option("--bias", bias, "Name of the head's bias tensor");
@@ -67,7 +65,7 @@ void ModelOptions::add_head(CLI::App& command) {
   command.add_option("--class-names", class_names, "Text file with one class name per line");
 }
 
-void ModelOptions::add_data(CLI::App& command) {
+void ModelOptions::add_data(Command& command) {
   command.add_option("--features", features,
                      "Inputs of the head, samples x features: FILE.npy or FILE.npz:NAME");
   command.add_option("--logits", logits, "Outputs of the head, samples x classes");
@@ -86,16 +84,16 @@ void ModelOptions::add_data(CLI::App& command) {
       });
   command.add_flag("--random-samples", random_samples, "With --samples: drawn by --seed");
   command.add_option("--seed", seed, "Seed of everything random")
-      ->check(require_whole_number)
+      ->whole_number()
       ->capture_default_str();
 }
 
-void ModelOptions::add_means(CLI::App& command) {
+void ModelOptions::add_means(Command& command) {
   command.add_option("--means", means,
                      "Means file ('oubli means' makes one); then no data is needed");
 }
 
-void ModelOptions::add_run(CLI::App& command) {
+void ModelOptions::add_run(Command& command) {
   auto* const group = command.add_option_group("inputs", "How inputs are made from --data");
   group->add_option("--scale", run.preparation.scale,
                     "Pixels 0..255 are multiplied by this (default: 1/255 for float inputs)");
@@ -107,7 +105,7 @@ void ModelOptions::add_run(CLI::App& command) {
                    "Then divided by: one value, or one per channel")
       ->delimiter(',');
   group->add_option("--layout", layout, "nchw or nhwc, if the model's input does not show it")
-      ->check(CLI::IsMember({"nchw", "nhwc"}));
+      ->one_of({"nchw", "nhwc"});
   group->add_option("--size", size, "HEIGHTxWIDTH, if the model takes any size");
   group->add_flag("--grey", grey, "One channel, if the model's input does not show it");
   group->add_flag("--colour", colour, "Three channels, likewise");

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "oubli/cli/command.h"
 #include "oubli/forget/forget.h"
 #include "oubli/model/model_file.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace oubli::cli {
 
@@ -41,10 +38,10 @@ struct ModelOptions {
   bool grey = false;
   bool colour = false;
 
-  void add_head(CLI::App& command);
-  void add_data(CLI::App& command);
-  void add_means(CLI::App& command);
-  void add_run(CLI::App& command);
+  void add_head(Command& command);
+  void add_data(Command& command);
+  void add_means(Command& command);
+  void add_run(Command& command);
   [[nodiscard]] bool has_data() const;
   // --data names inputs of the model, not arrays of features or logits.
   [[nodiscard]] bool has_inputs() const;

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "oubli/base/json.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/data/load.h"
 #include "oubli/nn/network_file.h"
@@ -86,9 +86,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_predict(CLI::App& app) {
+void add_predict(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("predict", "Logits of a network that oubli trained, on a data set");
   command
       ->add_option("MODEL", options->model, "ONNX file written by 'oubli train' or 'oubli forget'")
@@ -96,7 +96,7 @@ void add_predict(CLI::App& app) {
   command->add_option("--data", options->data, "fashion-mnist, mnist, cifar10 or att-faces")
       ->required();
   command->add_option("--split", options->split, "train or test")
-      ->check(CLI::IsMember({"train", "test"}))
+      ->one_of({"train", "test"})
       ->capture_default_str();
   command->add_option("-o,--output", options->output, "Logits, .npy, images x classes")->required();
   command->add_option("--features", options->features, "Also write what the head reads, .npy");

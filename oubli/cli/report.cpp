@@ -1,12 +1,12 @@
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "oubli/base/json.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/report/read_report.h"
 
@@ -33,16 +33,16 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_report(CLI::App& app) {
+void add_report(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "report", "Draw what a run, an audit or a deletion gave as one self-contained HTML page");
   command
       ->add_option(
           "INPUT", options->inputs,
           "Run folders, results.json, audits (oubli audit --json), receipts, inversion.json")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->existing_path();
   command->add_option("-o,--output", options->output, "The page")->capture_default_str();
   command->add_option("--method", options->method,
                       "The method judged at the top (default: normalization)");

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -16,8 +15,8 @@
 #include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
-#include "oubli/cli/whole_number.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
 #include "oubli/report/read_report.h"
@@ -141,9 +140,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_reproduce(CLI::App& app) {
+void add_reproduce(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "reproduce",
       "The paper's experiments: train, unlearn, attack, and print its tables beside ours");
   command->add_option("experiment", options->experiment, "mnist, fashion-mnist, cifar10 or faces");
@@ -151,7 +150,7 @@ void add_reproduce(CLI::App& app) {
                     "Say what each table and figure of the paper is, and what fills it");
   command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
   command->add_option("--models", options->models, "Networks per population [100]")
-      ->check(CLI::PositiveNumber);
+      ->between(1, 1e18);
   command->add_option("--floor-models", options->floor_models,
                       "Networks of the second retrained batch, for the floor [as --models]");
   command
@@ -165,11 +164,9 @@ void add_reproduce(CLI::App& app) {
       ->add_option(
           "--each-class", options->each_class,
           "Also forget each single class in turn, with as many networks per class [--models]")
-      ->expected(0, 1)
-      ->default_str("0");
+      ->without_value("0");
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
-  command->add_option("--seed", options->seed, "Seed of everything [1]")
-      ->check(require_whole_number);
+  command->add_option("--seed", options->seed, "Seed of everything [1]")->whole_number();
   command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");
   command->add_flag("--keep-models", options->keep_models,
                     "Also save every network trained now as ONNX");

@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 
@@ -46,10 +45,10 @@ Matrix<double> read_target(const std::string& where, std::size_t forgotten, std:
   return target;
 }
 
-void RequestOptions::add_request(CLI::App& command) {
+void RequestOptions::add_request(Command& command) {
   command.add_option("model", model, "The model: .npz, .safetensors or .onnx")->required();
   command.add_option("--class", classes, "Class to forget, by index or name; may be repeated")
-      ->allow_extra_args(false)  // else it would take the model's name for a class, too
+      ->one_at_a_time()  // else it would take the model's name for a class, too
       ->required();
   command.add_option("--method", method, "Where the forgotten class's logits go")
       ->capture_default_str();

@@ -17,7 +17,7 @@ struct RequestOptions : ModelOptions {
   bool allow_nonlinear_tail = false;
   bool ignore_accuracy = false;
 
-  void add_request(CLI::App& command);
+  void add_request(Command& command);
 };
 
 // Error{usage} if the words make no request for this model.

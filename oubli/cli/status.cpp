@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/text_table.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/experiment/reproduce.h"
 
@@ -65,13 +65,13 @@ void print_text(const RunStatus& status) {
 
 }  // namespace
 
-void add_status(CLI::App& app) {
+void add_status(Command& app) {
   struct Options {
     std::string folder;
     bool as_json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("status", "How far a run folder is, also while it runs");
+  Command* command = app.add_subcommand("status", "How far a run folder is, also while it runs");
   command->add_option("folder", options->folder, "Run folder")->required();
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer("Example:\n  oubli status run-mnist");

@@ -1,6 +1,5 @@
 #include "oubli/nn/train.h"
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -16,8 +15,8 @@
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
-#include "oubli/cli/whole_number.h"
 #include "oubli/data/load.h"
 #include "oubli/nn/network_file.h"
 
@@ -166,9 +165,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
+void add_train(Command& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("train", "Train a network and write it as an ONNX file");
+  Command* command = app.add_subcommand("train", "Train a network and write it as an ONNX file");
   command->add_option("DATA", options->data, "fashion-mnist, mnist, cifar10 or att-faces")
       ->required();
   command->add_option("--network", options->network,
@@ -180,13 +179,14 @@ void add_train(CLI::App& app) {
   command->add_option("--epochs", options->epochs, "Default 6; resnet 15");
   command->add_option("--batch", options->batch, "Default 32; resnet 8");
   command->add_option("--optimizer", options->optimizer, "adam or sgd")
-      ->check(CLI::IsMember({"adam", "sgd"}))
+      ->one_of({"adam", "sgd"})
       ->capture_default_str();
-  command->add_option("--learning-rate", options->learning_rate)->capture_default_str();
+  command->add_option("--learning-rate", options->learning_rate, "Of the optimizer")
+      ->capture_default_str();
   command->add_option("--momentum", options->momentum, "Of sgd")->capture_default_str();
   command->add_option("--weight-decay", options->weight_decay, "Of sgd")->capture_default_str();
   command->add_option("--seed", options->seed, "Everything random follows from seed and model")
-      ->check(require_whole_number)
+      ->whole_number()
       ->capture_default_str();
   command->add_option("--model", options->model, "Number of the (first) model")
       ->capture_default_str();

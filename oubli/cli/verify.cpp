@@ -1,12 +1,12 @@
 #include "oubli/forget/verify.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/json.h"
+#include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
@@ -139,7 +139,7 @@ void run(VerifyOptions options) {
 
 }  // namespace
 
-void add_verify(CLI::App& app) {
+void add_verify(Command& app) {
   auto* const command = app.add_subcommand("verify", "Check a receipt against the files it names");
   const auto options = std::make_shared<VerifyOptions>();
   command->add_option("receipt", options->receipt, "NEW.receipt.json")->required();

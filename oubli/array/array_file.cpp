@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "oubli/array/file_kind.h"
 #include "oubli/array/npy.h"
 #include "oubli/array/npz.h"
 #include "oubli/array/safetensors.h"
@@ -14,19 +15,12 @@ namespace oubli {
 
 std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& path) {
   auto file = std::make_shared<const MappedFile>(path);
-  const std::string_view text = as_text(file->bytes());
-  if (text.starts_with("\x93NUMPY")) return std::make_unique<NpyFile>(std::move(file));
-  // "PK" and a record's number; an empty archive begins with its end record.
-  if (text.starts_with("PK\3\4") || text.starts_with("PK\5\6"))
-    return std::make_unique<NpzFile>(std::move(file));
-  // After the 8-byte length a JSON object begins; anything else is nothing of ours.
-  const std::string extension = path.extension().string();
-  if (extension == ".npy") return std::make_unique<NpyFile>(std::move(file));
-  if (extension == ".npz") return std::make_unique<NpzFile>(std::move(file));
-  if (extension == ".safetensors" || (text.size() > 8 && text[8] == '{'))
+  const FileIdentity identity = identify(file->bytes(), path);
+  if (identity.kind == FileKind::npy) return std::make_unique<NpyFile>(std::move(file));
+  if (identity.kind == FileKind::npz) return std::make_unique<NpzFile>(std::move(file));
+  if (identity.kind == FileKind::safetensors)
     return std::make_unique<SafetensorsFile>(std::move(file));
-  fail(ErrorCode::bad_input, "{}: neither .npy nor .npz nor .safetensors by its content",
-       path.string());
+  refuse(path, identity, "arrays: .npy, .npz or .safetensors");
 }
 
 void LoadedTensor::release() const {

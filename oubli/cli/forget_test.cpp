@@ -57,6 +57,8 @@ open('f_cut.npy', 'wb').write(raw[:-5])
 open('f_lie.npy', 'wb').write(raw.replace(b'(240, 8)', b'(999, 8)'))
 open('f_huge.npy', 'wb').write(raw.replace(b"(240, 8), }     ", b"(1844674407370, 99999999999999), }")[:len(raw)])
 open('head_lie.safetensors', 'wb').write((60).to_bytes(8, 'little') + b'{"W":{"dtype":"F32","shape":[6,8],"data_offsets":[0,192]}}  ' + bytes(100))
+open('pointer.onnx', 'w').write('version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n')
+open('trees.pkl', 'w').write('tree\nversion=v3\n')
 )");
     for (const auto& entry : fs::directory_iterator(folder_.path()))
       before_[entry.path().filename().string()] = sha256_file(entry.path());
@@ -522,7 +524,14 @@ TEST_F(ForgetCli, BadModels) {
   refuses(3, "data_offsets [0, 192] outside", "forget head_lie.safetensors" + request);
   refuses(3, "no array named 'V'", "forget head.npz --weights V" + request);
   refuses(6, "cannot open", "forget nowhere.npz" + request);
-  refuses(6, "not a regular file", "forget ." + request);
+  refuses(3, ".: a folder; wanted a model", "forget ." + request);
+  for (const char* const command : {"forget", "inspect"}) {
+    const std::string rest = command == std::string("forget") ? request : std::string();
+    refuses(3, "git -C . lfs pull", command + (" pointer.onnx" + rest));
+    refuses(4, "LightGBM", command + (" trees.pkl" + rest));
+  }
+  refuses(3, "a Git LFS pointer to 5 bytes", "means pointer.onnx --data data.npz -o m.npz");
+  refuses(3, "a Git LFS pointer to 5 bytes", "forget head.npz --data pointer.onnx" + request);
 }
 
 TEST_F(ForgetCli, PlacesThatCannotBeWritten) {

@@ -1,5 +1,6 @@
 #include "oubli/model/model_file.h"
 
+#include "oubli/array/file_kind.h"
 #include "oubli/base/error.h"
 #include "oubli/model/array_model.h"
 #include "oubli/model/onnx_model.h"
@@ -21,9 +22,17 @@ void require_no_choice(const std::filesystem::path& onnx_file, const HeadChoice&
 
 std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
                                            const HeadChoice& choice) {
-  if (!looks_like_onnx(path)) return std::make_unique<ArrayModel>(path, choice);
-  require_no_choice(path, choice);
-  return std::make_unique<OnnxModel>(path, false);
+  switch (const FileIdentity identity = identify(path); identity.kind) {
+    case FileKind::onnx:
+      require_no_choice(path, choice);
+      return std::make_unique<OnnxModel>(path, false);
+    case FileKind::npy:
+    case FileKind::npz:
+    case FileKind::safetensors:
+      return std::make_unique<ArrayModel>(path, choice);
+    default:
+      refuse(path, identity, "a model: .onnx, .npz, .npy or .safetensors");
+  }
 }
 
 }  // namespace oubli

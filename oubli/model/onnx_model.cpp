@@ -1,11 +1,10 @@
 #include "oubli/model/onnx_model.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <iterator>
 #include <set>
 
+#include "oubli/array/file_kind.h"
 #include "oubli/model/name_text.h"
 #include "oubli/model/onnx_labels.h"
 #include "oubli/model/onnx_rewrite.h"
@@ -188,14 +187,6 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
   return staged;
 }
 
-bool looks_like_onnx(const fs::path& path) {
-  if (path.extension() == ".onnx") return true;
-  std::array<char, 9> first{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(first.data(), first.size())) return false;
-  const bool safetensors = first[8] == '{' && first[6] == 0 && first[7] == 0;
-  return first[0] == 0x08 && first[1] > 0 && first[1] < 64 &&
-         !safetensors;  // ir_version comes first
-}
+bool looks_like_onnx(const fs::path& path) { return identify(path).kind == FileKind::onnx; }
 
 }  // namespace oubli

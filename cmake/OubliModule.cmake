@@ -1,10 +1,12 @@
 # oubli_module(SOURCES a.cpp ... HEADERS a.h ... [TESTS a_test.cpp ...] [STATISTICAL_TESTS ...]
 #              [BENCHMARKS a_bench.cpp ...])
-# Adds the calling folder to the library. Tests of a folder are one program, oubli_<folder>_test, with
-# label `unit`; STATISTICAL_TESTS another, with label `statistical`; each benchmark is a program.
+# Adds the calling folder to the library. Tests of a folder of oubli/ and of all folders in it are one
+# program, oubli_<folder>_test, with label `unit`; STATISTICAL_TESTS another, with label `statistical`;
+# each benchmark is a program.
 function(oubli_module)
   cmake_parse_arguments(PARSE_ARGV 0 module "" "" "SOURCES;HEADERS;TESTS;STATISTICAL_TESTS;BENCHMARKS")
-  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/oubli ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" folder ${folder})
   list(TRANSFORM module_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM module_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   target_sources(oubli PRIVATE ${module_SOURCES})
@@ -24,9 +26,14 @@ function(oubli_module)
   endif()
 endfunction()
 
-# A GoogleTest program whose cases CTest runs one by one.
+# A GoogleTest program whose cases CTest runs one by one; more SOURCES for it, if it is there already.
 function(oubli_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL" "SOURCES")
+  list(TRANSFORM test_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  if(TARGET ${name})
+    target_sources(${name} PRIVATE ${test_SOURCES})
+    return()
+  endif()
   add_executable(${name} ${test_SOURCES})
   target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name} PRIVATE OUBLI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

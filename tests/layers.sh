@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A folder includes only folders above it in CMakeLists.txt's list.
+# A folder, with all folders in it, includes only folders above it in CMakeLists.txt's list.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folders=$(sed -n '/^foreach(folder IN ITEMS/,/)/p' CMakeLists.txt | tr -d '()\n' |
@@ -13,7 +13,7 @@ for folder in $folders; do
       *" $included "*) ;;
       *) echo "$file includes oubli/$included, which is below oubli/$folder"; bad=1 ;;
     esac
-  done < <(grep -ohHE '^#include "oubli/[a-z]+/' oubli/"$folder"/*.{h,cpp} 2>/dev/null |
+  done < <(grep -roHE --include='*.h' --include='*.cpp' '^#include "oubli/[a-z]+/' oubli/"$folder" |
            sed -E 's/#include "oubli\/([a-z]+)\//\1/')
 done
 count=$(echo "$folders" | wc -w)

@@ -31,23 +31,23 @@ void LoadedTensor::release() const {
     release_pages(file->bytes());
 }
 
-const TensorInfo* ArrayFile::find(std::string_view name) const {
-  const auto all = tensors();
-  const auto found = std::ranges::find(all, name, &TensorInfo::name);
-  return found == all.end() ? nullptr : &*found;
+const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &TensorInfo::name);
+  return found == tensors.end() ? nullptr : &*found;
 }
 
 std::string ArrayFile::what(std::string_view name) const {
   return name.empty() ? file_->path().string() : fmt::format("{}:{}", file_->path().string(), name);
 }
 
-const TensorInfo& ArrayFile::at(std::string_view name) const {
-  if (const TensorInfo* const found = find(name)) return *found;
+const TensorInfo& tensor_at(std::span<const TensorInfo> tensors, std::string_view name,
+                            const std::string& path) {
+  if (const TensorInfo* const found = find_tensor(tensors, name)) return *found;
   std::vector<std::string> names;
-  for (const TensorInfo& info : tensors()) names.push_back(info.name);
-  if (names.empty()) fail(ErrorCode::bad_input, "{}: holds no arrays", file_->path().string());
-  fail(ErrorCode::bad_input, "{}: no array named '{}'; the nearest of its {}: {}",
-       file_->path().string(), name, names.size(), fmt::join(nearest_names(name, names), ", "));
+  for (const TensorInfo& info : tensors) names.push_back(info.name);
+  if (names.empty()) fail(ErrorCode::bad_input, "{}: holds no arrays", path);
+  fail(ErrorCode::bad_input, "{}: no array named '{}'; the nearest of its {}: {}", path, name,
+       names.size(), fmt::join(nearest_names(name, names), ", "));
 }
 
 LoadedTensor load_array(const std::string& where) {

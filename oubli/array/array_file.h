@@ -22,6 +22,13 @@ struct TensorInfo {
   std::vector<std::size_t> shape;
 };
 
+// The one of that name; nullptr if there is none.
+[[nodiscard]] const TensorInfo* find_tensor(std::span<const TensorInfo> tensors,
+                                            std::string_view name);
+// Error{bad_input} with the nearest names if there is none. `path` is for messages.
+[[nodiscard]] const TensorInfo& tensor_at(std::span<const TensorInfo> tensors,
+                                          std::string_view name, const std::string& path);
+
 // A tensor and whatever keeps its bytes alive: a mapped file (no copy), or a buffer where the file
 // holds it compressed or in Fortran order, or a temporary file for what is compressed and large.
 // May be moved; the view stays valid.
@@ -73,11 +80,15 @@ class ArrayFile {
   [[nodiscard]] virtual std::vector<Words> words() const { return {}; }
 
   [[nodiscard]] const MappedFile& file() const { return *file_; }
-  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const {
+    return find_tensor(tensors(), name);
+  }
   // "head.npz:W"
   [[nodiscard]] std::string what(std::string_view name) const;
   // As find(), but Error{bad_input} with the nearest names if there is none.
-  [[nodiscard]] const TensorInfo& at(std::string_view name) const;
+  [[nodiscard]] const TensorInfo& at(std::string_view name) const {
+    return tensor_at(tensors(), name, file_->path().string());
+  }
 
  protected:
   explicit ArrayFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}

@@ -1,7 +1,6 @@
 #include "oubli/forget/verify.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +11,6 @@
 #include "oubli/cli/request_options.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
-#include "oubli/model/onnx_model.h"
 
 namespace oubli::cli {
 namespace {
@@ -71,12 +69,7 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
 // where only the receipt says which are which.
 std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
                                            const nlohmann::ordered_json& receipt) {
-  const std::map<std::string, std::filesystem::path> nothing_moved;
   HeadChoice choice = head_choice(options);
-  if (looks_like_onnx(options.new_model)) {
-    require_no_choice(options.new_model, choice);
-    return std::make_unique<OnnxModel>(options.new_model, nothing_moved);
-  }
   auto model = ModelFile::open(options.new_model, choice);
   if (choice.transposed || model->head().classes() != model->head().features()) return model;
   const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];

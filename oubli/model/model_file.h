@@ -33,9 +33,6 @@ struct HeadChoice {
   std::optional<std::size_t> features = {};  // known from data or means
 };
 
-// Error{usage} if a person said which part of an .onnx file is the head: its graph says so.
-void require_no_choice(const std::filesystem::path& onnx_file, const HeadChoice& choice);
-
 // A new model on its way to disk: written in full, but nothing is at its final name before
 // commit(). Destroyed without it, nothing remains.
 struct StagedModel {
@@ -48,7 +45,8 @@ struct StagedModel {
   void commit();
 };
 
-// A classifier in a file whose last layer can be replaced: .npz, .safetensors, .onnx.
+// A classifier in a file whose last layer can be replaced: .npz, .safetensors, .onnx, ... Each
+// format has a folder here; formats.cpp lists them.
 class ModelFile {
  public:
   // By content. Error{bad_input} if damaged, {usage} if the head is ambiguous (naming the

@@ -9,7 +9,7 @@
 #include "oubli/base/interrupt.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
-#include "oubli/model/onnx_probe.h"
+#include "oubli/model/onnx/probe.h"
 #include "oubli/nn/network_file.h"
 
 namespace oubli {

@@ -12,7 +12,7 @@
 #include "oubli/array/matrix.h"
 #include "oubli/data/preparation.h"
 #include "oubli/data/samples.h"
-#include "oubli/model/onnx_model.h"
+#include "oubli/model/onnx/model.h"
 #include "oubli/runtime/onnx_runtime.h"
 
 namespace oubli {

@@ -6,9 +6,9 @@
 
 #include "oubli/base/error.h"
 #include "oubli/filtration/filtration.h"
-#include "oubli/model/onnx_head.h"
-#include "oubli/model/onnx_model.h"
-#include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/onnx/head.h"
+#include "oubli/model/onnx/model.h"
+#include "oubli/model/onnx/rewrite.h"
 #include "oubli/onnx/model.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_model.h"
+#include "oubli/model/onnx/model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "oubli/model/array_model.h"
+#include "oubli/model/arrays/model.h"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
-#include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/onnx/rewrite.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "oubli/model/name_text.h"
-#include "oubli/model/onnx_edit.h"
-#include "oubli/model/onnx_labels.h"
-#include "oubli/model/onnx_stale.h"
+#include "oubli/model/onnx/labels.h"
+#include "oubli/model/onnx/stale.h"
 #include "oubli/onnx/builder.h"
+#include "oubli/onnx/edit.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli {
@@ -209,7 +209,7 @@ class Rewriter {
   std::vector<std::size_t> forget_;
   std::filesystem::path output_;
   std::size_t classes_, kept_;
-  OnnxEditor edit_;
+  onnx::Editor edit_;
 };
 
 }  // namespace

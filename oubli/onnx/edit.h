@@ -10,50 +10,50 @@
 #include <vector>
 
 #include "oubli/array/tensor.h"
-#include "oubli/model/onnx_side_files.h"
 #include "oubli/onnx/constants.h"
 #include "oubli/onnx/model.h"
+#include "oubli/onnx/side_files.h"
 
-namespace oubli {
+namespace oubli::onnx {
 
 // dims of a TensorProto, in the encoding they had.
-void set_dims(onnx::Message& tensor, std::span<const std::size_t> dims);
+void set_dims(Message& tensor, std::span<const std::size_t> dims);
 // The numbers of a TensorProto, wherever they were before.
-void set_raw_data(onnx::Message& tensor, const std::vector<std::byte>& bytes);
+void set_raw_data(Message& tensor, const std::vector<std::byte>& bytes);
 
 // Edits of the wire tree of a model: constants replaced in place where they have one reader, else
 // under a new name; nodes and stored tensors that go; shapes as they are declared. What was read of
 // the model (`model().graph()`) stays what it was.
-class OnnxEditor {
+class Editor {
  public:
-  explicit OnnxEditor(onnx::Model& model)
-      : model_(model), graph_(model.graph_message()), readers_(onnx::readers_of(model.graph())) {}
+  explicit Editor(Model& model)
+      : model_(model), graph_(model.graph_message()), readers_(readers_of(model.graph())) {}
 
-  [[nodiscard]] onnx::Model& model() { return model_; }
-  [[nodiscard]] onnx::Message& node_message(const onnx::Node& node);
-  [[nodiscard]] onnx::Message& initializer_message(const onnx::TensorInfo& info);
+  [[nodiscard]] Model& model() { return model_; }
+  [[nodiscard]] Message& node_message(const Node& node);
+  [[nodiscard]] Message& initializer_message(const TensorInfo& info);
 
   // Who reads a value now.
   [[nodiscard]] bool is_read(const std::string& value) const;
-  [[nodiscard]] bool only_reader(const std::string& value, const onnx::Node& node) const;
+  [[nodiscard]] bool only_reader(const std::string& value, const Node& node) const;
   // Whether a field of the graph is gone.
   [[nodiscard]] bool is_removed(std::size_t field) const { return graph_.fields[field].removed; }
 
   // Puts `tensor` in the place of the constant that `node` reads as its input number `input`.
   // `stored_shape`: its shape if it replaces a stored tensor in place; else `used_shape`.
-  void replace_constant(const onnx::Node& node, std::size_t input, const onnx::Constant& constant,
+  void replace_constant(const Node& node, std::size_t input, const Constant& constant,
                         const Tensor& tensor, const std::vector<std::size_t>& stored_shape,
                         const std::vector<std::size_t>& used_shape);
   [[nodiscard]] std::string fresh_name(const std::string& base);
   void add_initializer(const std::string& name, const Tensor& tensor,
                        const std::vector<std::size_t>& shape);
-  void set_input(const onnx::Node& node, std::size_t input, const std::string& name);
+  void set_input(const Node& node, std::size_t input, const std::string& name);
   // Takes effect with finish(): insertions move the positions of later fields. At most one.
-  void insert_after(const onnx::Node& node, onnx::Message message);
+  void insert_after(const Node& node, Message message);
 
   void drop_initializer(const std::string& name);
   // A node that nothing reads.
-  void drop_dead_node(const onnx::Node& node);
+  void drop_dead_node(const Node& node);
 
   // Gives a value's declared shape one new extent, if it stated the old one. `value_info`: its
   // field of the graph.
@@ -65,27 +65,27 @@ class OnnxEditor {
   void note(std::string finding) { findings_.push_back(std::move(finding)); }
 
   // What external data changes, by location.
-  [[nodiscard]] OnnxPatches& patches() { return patches_; }
+  [[nodiscard]] Patches& patches() { return patches_; }
   void finish();
   [[nodiscard]] std::vector<std::string>& findings() { return findings_; }
   // Old weights are still in the file because something else reads them.
   [[nodiscard]] bool kept_old() const { return kept_old_; }
 
  private:
-  void replace_initializer(const onnx::TensorInfo& info, const Tensor& tensor,
+  void replace_initializer(const TensorInfo& info, const Tensor& tensor,
                            const std::vector<std::size_t>& shape);
   void keep_old(const std::string& value);
   // Removes the node that makes `value`, then everything constant that nothing reads any more.
   void drop_producer(const std::string& value);
 
-  onnx::Model& model_;
-  onnx::Message& graph_;
-  std::map<std::string, onnx::Readers, std::less<>> readers_;
-  OnnxPatches patches_;
-  std::optional<std::pair<std::size_t, onnx::Message>> pending_;
+  Model& model_;
+  Message& graph_;
+  std::map<std::string, Readers, std::less<>> readers_;
+  Patches patches_;
+  std::optional<std::pair<std::size_t, Message>> pending_;
   std::set<std::string> made_;  // names given to new tensors
   std::vector<std::string> findings_;
   bool kept_old_ = false;
 };
 
-}  // namespace oubli
+}  // namespace oubli::onnx

@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_side_files.h"
+#include "oubli/onnx/side_files.h"
 
 #include <algorithm>
 #include <set>
@@ -6,7 +6,7 @@
 
 #include "oubli/onnx/external.h"
 
-namespace oubli {
+namespace oubli::onnx {
 
 namespace fs = std::filesystem;
 
@@ -16,9 +16,8 @@ namespace {
 // data nor that of what else appears beside a new model.
 class SideFileNames {
  public:
-  SideFileNames(const onnx::Model& model, const fs::path& output)
-      : name_(output.filename().string()) {
-    const std::vector<std::string> named = onnx::external_locations(model.bytes(), model.what());
+  SideFileNames(const Model& model, const fs::path& output) : name_(output.filename().string()) {
+    const std::vector<std::string> named = external_locations(model.bytes(), model.what());
     locations_ = {named.begin(), named.end()};
     std::error_code ignored;
     const auto folder_of = [](const fs::path& folder) {
@@ -50,22 +49,21 @@ class SideFileNames {
 
 }  // namespace
 
-std::vector<OnnxSideFile> place_side_files(onnx::Model& model, OnnxPatches patches,
-                                           const fs::path& output) {
-  std::vector<OnnxSideFile> side_files;
+std::vector<SideFile> place_side_files(Model& model, Patches patches, const fs::path& output) {
+  std::vector<SideFile> side_files;
   SideFileNames names(model, output);
   for (const std::string& location : names.locations()) {
-    OnnxSideFile side{location, location, std::move(patches[location])};
+    SideFile side{location, location, std::move(patches[location])};
     // Shared with the old model, unchanged.
     if (names.same_folder() && side.patches.empty()) continue;
     side.new_location = names.next(location);
-    onnx::rename_location(model.message(), location, side.new_location, model.what());
+    rename_location(model.message(), location, side.new_location, model.what());
     side_files.push_back(std::move(side));
   }
   return side_files;
 }
 
-std::vector<std::string> possible_side_files(const onnx::Model& model, const fs::path& output) {
+std::vector<std::string> possible_side_files(const Model& model, const fs::path& output) {
   std::vector<std::string> result;
   SideFileNames names(model, output);
   for (const std::string& location : names.locations()) result.push_back(names.next(location));
@@ -73,10 +71,10 @@ std::vector<std::string> possible_side_files(const onnx::Model& model, const fs:
 }
 
 void write_side_file(AtomicFile& out, std::span<const std::byte> old,
-                     std::vector<OnnxSideFile::Patch> patches) {
-  std::ranges::sort(patches, {}, &OnnxSideFile::Patch::offset);
+                     std::vector<SideFile::Patch> patches) {
+  std::ranges::sort(patches, {}, &SideFile::Patch::offset);
   std::uint64_t done = 0;
-  for (const OnnxSideFile::Patch& patch : patches) {
+  for (const SideFile::Patch& patch : patches) {
     if (patch.offset < done) continue;  // the same bytes, patched before
     out.write(
         old.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(patch.offset - done)));
@@ -89,4 +87,4 @@ void write_side_file(AtomicFile& out, std::span<const std::byte> old,
   out.write(old.subspan(static_cast<std::size_t>(done)));
 }
 
-}  // namespace oubli
+}  // namespace oubli::onnx

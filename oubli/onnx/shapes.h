@@ -9,11 +9,11 @@
 
 #include "oubli/onnx/model.h"
 
-namespace oubli {
+namespace oubli::onnx {
 
 // What is known of the shapes of a graph's values: what the file declares, and what follows from it
 // operation by operation. Exporters often declare inputs and outputs alone.
-class OnnxShapes {
+class Shapes {
  public:
   struct Extent {
     std::optional<std::int64_t> value;  // nothing: not known before the model runs
@@ -27,35 +27,35 @@ class OnnxShapes {
     std::string source;  // the value whose shape it was read from, if it was
     std::size_t axis = 0;
     // Where it is spelled out: element `position` of the constant that `node` reads as `input`.
-    const onnx::Node* node = nullptr;
+    const Node* node = nullptr;
     std::size_t input = 0;
     std::size_t position = 0;
   };
 
-  explicit OnnxShapes(const onnx::Model& model);
+  explicit Shapes(const Model& model);
 
   // nullptr: not even the rank is known, or what is declared contradicts what follows.
   [[nodiscard]] const Shape* shape(std::string_view value) const;
   // The elements of the vector of integers that `node` reads as its input number `input`.
-  [[nodiscard]] std::optional<std::vector<Entry>> entries(const onnx::Node& node,
+  [[nodiscard]] std::optional<std::vector<Entry>> entries(const Node& node,
                                                           std::size_t input) const;
   [[nodiscard]] const std::vector<Entry>* entries(std::string_view value) const;
 
  private:
-  void declare(const onnx::ValueInfo& info);
+  void declare(const ValueInfo& info);
   void set(const std::string& value, std::optional<Shape> inferred);
-  void infer(const onnx::Node& node);
-  [[nodiscard]] std::optional<Shape> result_of(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<std::vector<Entry>> numbers_of(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<Shape> broadcast(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<Shape> matmul(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<Shape> window(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<Shape> reshape(const onnx::Node& node) const;
-  [[nodiscard]] std::optional<Shape> squeeze(const onnx::Node& node, const Shape& from) const;
-  [[nodiscard]] std::optional<Shape> reduce(const onnx::Node& node, const Shape& from) const;
-  [[nodiscard]] const Shape* input_shape(const onnx::Node& node, std::size_t input) const;
+  void infer(const Node& node);
+  [[nodiscard]] std::optional<Shape> result_of(const Node& node) const;
+  [[nodiscard]] std::optional<std::vector<Entry>> numbers_of(const Node& node) const;
+  [[nodiscard]] std::optional<Shape> broadcast(const Node& node) const;
+  [[nodiscard]] std::optional<Shape> matmul(const Node& node) const;
+  [[nodiscard]] std::optional<Shape> window(const Node& node) const;
+  [[nodiscard]] std::optional<Shape> reshape(const Node& node) const;
+  [[nodiscard]] std::optional<Shape> squeeze(const Node& node, const Shape& from) const;
+  [[nodiscard]] std::optional<Shape> reduce(const Node& node, const Shape& from) const;
+  [[nodiscard]] const Shape* input_shape(const Node& node, std::size_t input) const;
 
-  const onnx::Model& model_;
+  const Model& model_;
   std::vector<std::string> batch_symbols_;
   std::map<std::string, Shape, std::less<>> declared_;
   std::map<std::string, Shape, std::less<>> shapes_;
@@ -63,6 +63,6 @@ class OnnxShapes {
 };
 
 // A Pad that adds nothing, as exporters put before pooling.
-[[nodiscard]] bool pads_nothing(const onnx::Model& model, const onnx::Node& node);
+[[nodiscard]] bool pads_nothing(const Model& model, const Node& node);
 
-}  // namespace oubli
+}  // namespace oubli::onnx

@@ -1,17 +1,16 @@
-#include "oubli/model/onnx_model.h"
+#include "oubli/model/onnx/model.h"
 
 #include <algorithm>
 #include <iterator>
 #include <set>
 
-#include "oubli/array/file_kind.h"
 #include "oubli/model/name_text.h"
-#include "oubli/model/onnx_labels.h"
-#include "oubli/model/onnx_rewrite.h"
-#include "oubli/model/onnx_side_files.h"
+#include "oubli/model/onnx/labels.h"
+#include "oubli/model/onnx/rewrite.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
+#include "oubli/onnx/side_files.h"
 
 namespace oubli {
 
@@ -33,7 +32,18 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
+const fs::path& require_no_choice(const fs::path& path, const HeadChoice& choice) {
+  if (choice.weights.empty() && !choice.bias && !choice.transposed) return path;
+  fail(ErrorCode::usage,
+       "{}: --weights, --bias, --no-bias, --transposed and --rows-are-classes are for files of "
+       "arrays; the head of an .onnx file is found by its graph",
+       path.string());
+}
+
 }  // namespace
+
+OnnxModel::OnnxModel(const fs::path& path, const HeadChoice& choice)
+    : OnnxModel(require_no_choice(path, choice), false) {}
 
 OnnxModel::OnnxModel(const fs::path& path, bool to_filter)
     : ModelFile(path),
@@ -151,7 +161,7 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
 
   StagedModel staged;
   std::map<std::string, fs::path> side_files;
-  for (const OnnxSideFile& side : rewrite.side_files) {
+  for (const onnx::SideFile& side : rewrite.side_files) {
     const fs::path target = path.parent_path() / side.new_location;
     if (target.has_parent_path()) fs::create_directories(target.parent_path());
     auto file = std::make_unique<AtomicFile>(target, replace);
@@ -186,7 +196,5 @@ StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> r
                     std::back_inserter(staged.findings));
   return staged;
 }
-
-bool looks_like_onnx(const fs::path& path) { return identify(path).kind == FileKind::onnx; }
 
 }  // namespace oubli

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "oubli/model/onnx_head.h"
-#include "oubli/model/onnx_model.h"
+#include "oubli/model/onnx/head.h"
+#include "oubli/model/onnx/model.h"
 
 namespace oubli {
 

@@ -4,11 +4,11 @@
 #include <set>
 #include <string>
 
-#include "oubli/model/onnx_axes.h"
-#include "oubli/model/onnx_head.h"
-#include "oubli/model/onnx_labels.h"
-#include "oubli/model/onnx_shapes.h"
-#include "oubli/model/onnx_shift.h"
+#include "oubli/model/onnx/axes.h"
+#include "oubli/model/onnx/head.h"
+#include "oubli/model/onnx/labels.h"
+#include "oubli/model/onnx/shift.h"
+#include "oubli/onnx/shapes.h"
 
 namespace oubli {
 
@@ -47,13 +47,13 @@ struct State {
 
 class TailWalker {
  public:
-  TailWalker(const Model& model, const OnnxShapes& shapes, OnnxHead& head, std::size_t classes)
+  TailWalker(const Model& model, const onnx::Shapes& shapes, OnnxHead& head, std::size_t classes)
       : model_(model),
         shapes_(shapes),
         head_(head),
         classes_(classes),
         axes_(model, shapes, classes,
-              [this](const OnnxShapes::Entry& entry) { return role_of(entry); }) {}
+              [this](const onnx::Shapes::Entry& entry) { return role_of(entry); }) {}
   TailWalker(const TailWalker&) = delete;  // axes_ refers to this object
   TailWalker& operator=(const TailWalker&) = delete;
 
@@ -180,18 +180,19 @@ class TailWalker {
   // Numbers read from the shape of a value with classes. The number of samples is no concern of
   // ours; the number of classes may only reach a Reshape.
   void follow_extents(const Node& node) {
-    const std::vector<OnnxShapes::Entry>* entries =
+    const std::vector<onnx::Shapes::Entry>* entries =
         node.outputs.empty() ? nullptr : shapes_.entries(node.outputs[0]);
     if (entries == nullptr) refuse(node, "computes with the shape of the logits");
-    const bool counts_classes = std::ranges::any_of(*entries, [&](const OnnxShapes::Entry& entry) {
-      const std::optional<Axis::Role> role = role_of(entry);
-      return role && *role != Axis::Role::samples && *role != Axis::Role::single;
-    });
+    const bool counts_classes =
+        std::ranges::any_of(*entries, [&](const onnx::Shapes::Entry& entry) {
+          const std::optional<Axis::Role> role = role_of(entry);
+          return role && *role != Axis::Role::samples && *role != Axis::Role::single;
+        });
     if (counts_classes) extents_.insert(node.outputs[0]);
   }
 
   // What a number read from a shape counts.
-  std::optional<Axis::Role> role_of(const OnnxShapes::Entry& entry) const {
+  std::optional<Axis::Role> role_of(const onnx::Shapes::Entry& entry) const {
     const auto found = states_.find(entry.source);
     if (!entry.source.empty() && found != states_.end() && found->second.has_classes() &&
         entry.axis < found->second.rank()) {
@@ -478,7 +479,7 @@ class TailWalker {
   }
 
   const Model& model_;
-  const OnnxShapes& shapes_;
+  const onnx::Shapes& shapes_;
   OnnxHead& head_;
   std::size_t classes_;
   OnnxAxisWalker axes_;
@@ -489,7 +490,7 @@ class TailWalker {
 
 }  // namespace
 
-void follow_tail(const Model& model, const OnnxShapes& shapes, OnnxHead& head,
+void follow_tail(const Model& model, const onnx::Shapes& shapes, OnnxHead& head,
                  std::size_t classes) {
   TailWalker(model, shapes, head, classes).walk();
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "oubli/model/onnx_rewrite.h"
+#include "oubli/model/onnx/rewrite.h"
 #include "oubli/model/residue.h"
 #include "oubli/onnx/schema.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "oubli/model/onnx_head.h"
-#include "oubli/model/onnx_shapes.h"
+#include "oubli/model/onnx/head.h"
+#include "oubli/onnx/shapes.h"
 
 namespace oubli {
 
@@ -33,9 +33,9 @@ using OnnxAxes = std::vector<OnnxAxis>;
 class OnnxAxisWalker {
  public:
   // What a number read from a shape counts, if that is known.
-  using RoleOf = std::function<std::optional<OnnxAxis::Role>(const OnnxShapes::Entry&)>;
+  using RoleOf = std::function<std::optional<OnnxAxis::Role>(const onnx::Shapes::Entry&)>;
 
-  OnnxAxisWalker(const onnx::Model& model, const OnnxShapes& shapes, std::size_t classes,
+  OnnxAxisWalker(const onnx::Model& model, const onnx::Shapes& shapes, std::size_t classes,
                  RoleOf role_of)
       : model_(model), shapes_(shapes), classes_(classes), role_of_(std::move(role_of)) {}
 
@@ -67,7 +67,7 @@ class OnnxAxisWalker {
   [[nodiscard]] OnnxAxes squeeze_all(const onnx::Node& node, const OnnxAxes& from) const;
 
   const onnx::Model& model_;
-  const OnnxShapes& shapes_;
+  const onnx::Shapes& shapes_;
   std::size_t classes_;
   RoleOf role_of_;
 };
@@ -78,7 +78,7 @@ struct OnnxLogitAxes {
   std::size_t raised_by_bias = 0;  // how many of the first come from a bias of a higher rank
   bool rank_assumed = false;       // to be confirmed by what is declared further on
 };
-[[nodiscard]] OnnxLogitAxes axes_of_logits(const onnx::Model& model, const OnnxShapes& shapes,
+[[nodiscard]] OnnxLogitAxes axes_of_logits(const onnx::Model& model, const onnx::Shapes& shapes,
                                            const OnnxHead& head, std::size_t classes);
 
 }  // namespace oubli

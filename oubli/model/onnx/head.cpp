@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_head.h"
+#include "oubli/model/onnx/head.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "oubli/model/onnx_shapes.h"
+#include "oubli/onnx/shapes.h"
 
 namespace oubli {
 
@@ -439,7 +439,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
     }
     check_bias(model, *head.node, head, classes);
   }
-  follow_tail(model, OnnxShapes(model), head, classes);
+  follow_tail(model, onnx::Shapes(model), head, classes);
   if (to_filter && head.tail.largest_k >= classes) {
     refuse(model, *head.node,
            fmt::format("its {} best of {} classes are asked for by a TopK; with one class "

@@ -1,4 +1,4 @@
-#include "oubli/model/array_model.h"
+#include "oubli/model/named_head.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cctype>
 
-#include "oubli/model/residue.h"
+#include "oubli/base/error.h"
 
 namespace oubli {
 namespace {
@@ -70,11 +70,6 @@ std::string bias_word(const std::string& matrix_word) {
   return matrix_word == "WEIGHT" ? "BIAS" : "bias";
 }
 
-std::string bias_name_for(const std::string& weights_name) {
-  const SplitName parts = split(weights_name);
-  return parts.stem + bias_word(parts.word) + parts.number;
-}
-
 bool is_usual_head_name(const std::string& name) {
   static constexpr std::array<std::string_view, 10> kLayers{
       "fc",          "classifier", "head",  "output", "logits",
@@ -92,41 +87,19 @@ std::string describe(const TensorInfo& info) {
   return fmt::format("{} ({} [{}])", info.name, info.dtype_name, fmt::join(info.shape, ", "));
 }
 
-}  // namespace
-
-ArrayModel::ArrayModel(const std::filesystem::path& path, const HeadChoice& choice)
-    : ModelFile(path), file_(ArrayFile::open(path)) {
-  weights_name_ = find_weights(choice);
-  weights_ = file_->read(weights_name_);
-  head_.weights = weights_.view;
-  if (weights_.view.rank() != 2)
-    fail(ErrorCode::bad_input, "{}: {}, wanted a matrix (rank 2)", weights_.view.what,
-         oubli::describe(weights_.view));
-  bias_name_ = find_bias(choice);
-  if (!bias_name_.empty()) {
-    bias_ = file_->read(bias_name_);
-    head_.bias = bias_.view;
-    if (bias_.view.rank() == 0)
-      fail(ErrorCode::bad_input, "{}: {}, wanted one number per class", bias_.view.what,
-           oubli::describe(bias_.view));
-  }
-  orient(choice);
-  validate(head_);
-  if (!choice.bias && bias_name_.empty()) refuse_a_vector_that_may_be_the_bias();
-  look_around();
+std::string bias_name_for(const std::string& weights_name) {
+  const SplitName parts = split(weights_name);
+  return parts.stem + bias_word(parts.word) + parts.number;
 }
 
-std::string ArrayModel::head_name() const {
-  return bias_name_.empty() ? weights_name_ : fmt::format("{}, {}", weights_name_, bias_name_);
-}
-
-std::string ArrayModel::find_weights(const HeadChoice& choice) const {
-  if (!choice.weights.empty()) return file_->at(choice.weights).name;
+const TensorInfo& find_weights(std::span<const TensorInfo> tensors, const HeadChoice& choice,
+                               const std::string& path) {
+  if (!choice.weights.empty()) return tensor_at(tensors, choice.weights, path);
   std::vector<const TensorInfo*> matrices;
-  for (const TensorInfo& info : file_->tensors())
+  for (const TensorInfo& info : tensors)
     if (is_float_of_rank(info, 2)) matrices.push_back(&info);
   if (matrices.empty())
-    fail(ErrorCode::unfilterable, "{}: no float matrix that could be a head", path().string());
+    fail(ErrorCode::unfilterable, "{}: no float matrix that could be a head", path);
   const auto narrow = [&](auto keep) {
     std::vector<const TensorInfo*> kept;
     std::ranges::copy_if(matrices, std::back_inserter(kept), keep);
@@ -146,52 +119,45 @@ std::string ArrayModel::find_weights(const HeadChoice& choice) const {
     for (const TensorInfo* info :
          std::span(matrices).first(std::min<std::size_t>(matrices.size(), 12)))
       names.push_back(describe(*info));
-    fail(ErrorCode::usage, "{}: {} matrices could be the head; name one with --weights: {}{}",
-         path().string(), matrices.size(), fmt::join(names, ", "),
-         matrices.size() > names.size() ? ", ..." : "");
+    fail(ErrorCode::usage, "{}: {} matrices could be the head; name one with --weights: {}{}", path,
+         matrices.size(), fmt::join(names, ", "), matrices.size() > names.size() ? ", ..." : "");
   }
-  return matrices[0]->name;
+  return *matrices[0];
 }
 
-std::string ArrayModel::find_bias(const HeadChoice& choice) const {
-  if (choice.bias) return choice.bias->empty() ? std::string() : file_->at(*choice.bias).name;
+// nullptr: none
+const TensorInfo* find_bias(std::span<const TensorInfo> tensors, const TensorInfo& weights,
+                            const HeadChoice& choice, const std::string& path) {
+  if (choice.bias) return choice.bias->empty() ? nullptr : &tensor_at(tensors, *choice.bias, path);
   const auto fits = [&](const TensorInfo& info) {
     const auto length = float_vector_length(info);
-    return length && std::ranges::find(weights_.view.shape, *length) != weights_.view.shape.end();
+    return length && std::ranges::find(weights.shape, *length) != weights.shape.end();
   };
-  if (const TensorInfo* const matching = file_->find(bias_name_for(weights_name_))) {
-    if (fits(*matching)) return matching->name;
+  if (const TensorInfo* const matching = find_tensor(tensors, bias_name_for(weights.name))) {
+    if (fits(*matching)) return matching;
     // Left as it is, it would be taken for the new head's bias by whoever loads the file.
     fail(ErrorCode::bad_input,
          "{}: {} is named like the bias of {}, but is not one floating-point number per class. "
          "Say --bias NAME if another one is, or --no-bias",
-         path().string(), describe(*matching), describe(file_->at(weights_name_)));
+         path, describe(*matching), describe(weights));
   }
   // Nothing but a matrix and a vector: they belong together.
   const TensorInfo* only = nullptr;
   std::size_t floats = 0;
-  for (const TensorInfo& info : file_->tensors()) {
+  for (const TensorInfo& info : tensors) {
     if (info.dtype && is_float(*info.dtype)) ++floats;
-    if (fits(info) && info.name != weights_name_) only = &info;
+    if (fits(info) && info.name != weights.name) only = &info;
   }
-  return floats == 2 && only != nullptr ? only->name : std::string();
+  return floats == 2 ? only : nullptr;
 }
 
-void ArrayModel::orient(const HeadChoice& choice) {
-  const std::size_t rows = weights_.view.shape[0];
-  const std::size_t cols = weights_.view.shape[1];
-  if (choice.transposed) {
-    head_.transposed = *choice.transposed;
-    return;
-  }
-  if (rows == cols) {
-    head_.transposed = lower(split(weights_name_).word) == "kernel";
-    findings_.push_back(
-        {weights_name_, fmt::format("is square; taken as {}. If it is not, say --{}",
-                                    head_.transposed ? "features x classes" : "classes x features",
-                                    head_.transposed ? "rows-are-classes" : "transposed")});
-    return;
-  }
+// Whether W is features x classes.
+bool is_transposed(const TensorInfo& weights, const TensorInfo* bias, const HeadChoice& choice,
+                   const std::string& path) {
+  const std::size_t rows = weights.shape[0];
+  const std::size_t cols = weights.shape[1];
+  if (choice.transposed) return *choice.transposed;
+  if (rows == cols) return lower(split(weights.name).word) == "kernel";
   // Each thing known says which side counts classes; the first that speaks decides, and validate()
   // refuses a bias of the wrong length.
   const auto says = [&](std::optional<std::size_t> classes) -> std::optional<bool> {
@@ -204,34 +170,16 @@ void ArrayModel::orient(const HeadChoice& choice) {
     if (choice.features == cols) transposed = false;
     if (choice.features == rows) transposed = true;
   }
-  if (!transposed && head_.bias) transposed = says(head_.bias->count());
-  if (!transposed) transposed = lower(split(weights_name_).word) == "kernel";
-  head_.transposed = *transposed;
+  if (!transposed && bias != nullptr) transposed = says(element_count(bias->shape, path));
+  return transposed.value_or(lower(split(weights.name).word) == "kernel");
 }
 
-void ArrayModel::refuse_a_vector_that_may_be_the_bias() const {
-  for (const TensorInfo& info : file_->tensors())
-    if (info.name != weights_name_ && float_vector_length(info) == head_.classes())
-      fail(ErrorCode::usage,
-           "{}: is {} the bias of {}? It has one number per class. Say --bias {}, or --no-bias",
-           path().string(), describe(info), weights_name_, info.name);
-}
-
-std::vector<std::string> ArrayModel::places_with_name(std::string_view name) const {
-  std::vector<std::string> places;
-  for (const TensorInfo& info : file_->tensors())
-    if (mentions_name(info.name, name)) places.push_back("tensor " + info.name);
-  for (const auto& [where, text] : file_->words())
-    if (mentions_name(text, name)) places.push_back(where);
-  return places;
-}
-
-void ArrayModel::look_around() {
-  const std::size_t classes = head_.classes();
-  for (const TensorInfo& info : file_->tensors()) {
-    if (info.name == weights_name_ || info.name == bias_name_) continue;
+// Other tensors that may belong to the classes.
+void look_around(std::span<const TensorInfo> tensors, std::size_t classes, NamedHead& found) {
+  for (const TensorInfo& info : tensors) {
+    if (info.name == found.weights || info.name == found.bias) continue;
     if (std::ranges::find(info.shape, classes) != info.shape.end())
-      findings_.push_back(
+      found.findings.push_back(
           {info.name,
            fmt::format("({} [{}]) also has {} entries along an axis, as many as there are "
                        "classes; it is left as it is. If it belongs to the classes (optimizer "
@@ -240,38 +188,40 @@ void ArrayModel::look_around() {
   }
 }
 
-std::string ArrayModel::name_for_new_bias() const {
-  std::string candidate = bias_name_for(weights_name_);
-  while (file_->find(candidate) != nullptr) candidate += "_";
-  return candidate;
+}  // namespace
+
+NamedHead find_named_head(std::span<const TensorInfo> tensors, const HeadChoice& choice,
+                          const std::string& path) {
+  const TensorInfo& weights = find_weights(tensors, choice, path);
+  if (weights.shape.size() != 2)
+    fail(ErrorCode::bad_input, "{}: {}, wanted a matrix (rank 2)", path, describe(weights));
+  const TensorInfo* const bias = find_bias(tensors, weights, choice, path);
+  if (bias != nullptr && bias->shape.empty())
+    fail(ErrorCode::bad_input, "{}: {}, wanted one number per class", path, describe(*bias));
+  NamedHead found{.weights = weights.name,
+                  .bias = bias == nullptr ? "" : bias->name,
+                  .transposed = is_transposed(weights, bias, choice, path)};
+  if (!choice.transposed && weights.shape[0] == weights.shape[1])
+    found.findings.push_back(
+        {found.weights, fmt::format("is square; taken as {}. If it is not, say --{}",
+                                    found.transposed ? "features x classes" : "classes x features",
+                                    found.transposed ? "rows-are-classes" : "transposed")});
+  const std::size_t classes = weights.shape[found.transposed ? 1 : 0];
+  // A bias that is not noticed would stay in the file as it is, and the filter would be wrong.
+  if (!choice.bias && bias == nullptr)
+    for (const TensorInfo& info : tensors)
+      if (&info != &weights && float_vector_length(info) == classes)
+        fail(ErrorCode::usage,
+             "{}: is {} the bias of {}? It has one number per class. Say --bias {}, or --no-bias",
+             path, describe(info), weights.name, info.name);
+  look_around(tensors, classes, found);
+  return found;
 }
 
-StagedModel ArrayModel::stage(const NewHead& head, std::span<const std::size_t> retained,
-                              const std::filesystem::path& path, bool replace) const {
-  StagedModel staged;
-  std::vector<TensorEdit> edits{{weights_name_, head.weights.view(weights_name_)}};
-  HeadChoice choice{.weights = weights_name_,
-                    .bias = bias_name_,
-                    .transposed = head_.transposed,
-                    .classes = retained.size(),
-                    .features = head_.features()};
-  if (head.bias) {
-    if (bias_name_.empty() && file_->format() == ".npy")
-      fail(ErrorCode::unfilterable,
-           "{}: the solver needs a bias, which an .npy file has no room for; use --solver paper, "
-           "or save the head as .npz",
-           this->path().string());
-    if (bias_name_.empty()) choice.bias = name_for_new_bias();
-    edits.push_back({*choice.bias, head.bias->view(*choice.bias)});
-  }
-  if (head.bias_added)
-    staged.findings.push_back(
-        {*choice.bias, "is new: the solver needs a bias, which the head lacked"});
-  staged.files.push_back(std::make_unique<AtomicFile>(path, replace));
-  file_->rewrite(*staged.files[0], edits);
-  check_unchanged();
-  staged.written = std::make_unique<ArrayModel>(staged.files[0]->temporary_path(), choice);
-  return staged;
+std::string name_for_new_bias(std::span<const TensorInfo> tensors, const std::string& weights) {
+  std::string candidate = bias_name_for(weights);
+  while (find_tensor(tensors, candidate) != nullptr) candidate += "_";
+  return candidate;
 }
 
 }  // namespace oubli

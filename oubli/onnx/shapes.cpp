@@ -1,18 +1,17 @@
-#include "oubli/model/onnx_shapes.h"
+#include "oubli/onnx/shapes.h"
 
 #include <algorithm>
 
 #include "oubli/base/error.h"
 #include "oubli/onnx/constants.h"
 
-namespace oubli {
+namespace oubli::onnx {
 
 namespace {
 
-using onnx::Node;
-using Extent = OnnxShapes::Extent;
-using Shape = OnnxShapes::Shape;
-using Entry = OnnxShapes::Entry;
+using Extent = Shapes::Extent;
+using Shape = Shapes::Shape;
+using Entry = Shapes::Entry;
 
 constexpr std::size_t kHighestRank = 16;
 constexpr std::int64_t kLargestExtent = std::int64_t{1} << 40;
@@ -113,15 +112,15 @@ std::optional<std::int64_t> slid(std::int64_t extent, std::int64_t kernel, std::
 
 }  // namespace
 
-OnnxShapes::OnnxShapes(const onnx::Model& model) : model_(model) {
-  const onnx::Graph& graph = model.graph();
-  for (const onnx::TensorInfo& tensor : graph.initializers) {
+Shapes::Shapes(const Model& model) : model_(model) {
+  const Graph& graph = model.graph();
+  for (const TensorInfo& tensor : graph.initializers) {
     if (tensor.dims.size() > kHighestRank) continue;
     Shape shape;
     for (const std::int64_t dim : tensor.dims) shape.push_back({dim, false});
     shapes_[tensor.name] = std::move(shape);
   }
-  for (const onnx::ValueInfo& input : graph.inputs) {
+  for (const ValueInfo& input : graph.inputs) {
     if (shapes_.contains(input.name) || !input.shape || input.shape->empty()) continue;
     if (!input.shape->front().symbol.empty()) batch_symbols_.push_back(input.shape->front().symbol);
     declare(input);
@@ -131,25 +130,25 @@ OnnxShapes::OnnxShapes(const onnx::Model& model) : model_(model) {
     shapes_[input.name] = declared->second;
   }
   for (const auto* infos : {&graph.value_infos, &graph.outputs}) {
-    for (const onnx::ValueInfo& info : *infos) declare(info);
+    for (const ValueInfo& info : *infos) declare(info);
   }
   for (const Node& node : graph.nodes) infer(node);
 }
 
-const Shape* OnnxShapes::shape(std::string_view value) const {
+const Shape* Shapes::shape(std::string_view value) const {
   const auto found = shapes_.find(value);
   return found == shapes_.end() ? nullptr : &found->second;
 }
 
-const std::vector<Entry>* OnnxShapes::entries(std::string_view value) const {
+const std::vector<Entry>* Shapes::entries(std::string_view value) const {
   const auto found = entries_.find(value);
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::vector<Entry>> OnnxShapes::entries(const Node& node, std::size_t input) const {
+std::optional<std::vector<Entry>> Shapes::entries(const Node& node, std::size_t input) const {
   if (input >= node.inputs.size()) return std::nullopt;
   if (const std::vector<Entry>* computed = entries(node.inputs[input])) return *computed;
-  const auto ints = onnx::constant_ints(model_, node.inputs[input]);
+  const auto ints = constant_ints(model_, node.inputs[input]);
   if (!ints) return std::nullopt;
   std::vector<Entry> result;
   for (const std::int64_t number : *ints) {
@@ -158,10 +157,10 @@ std::optional<std::vector<Entry>> OnnxShapes::entries(const Node& node, std::siz
   return result;
 }
 
-void OnnxShapes::declare(const onnx::ValueInfo& info) {
+void Shapes::declare(const ValueInfo& info) {
   if (!info.shape || info.shape->size() > kHighestRank) return;
   Shape shape;
-  for (const onnx::Dimension& dim : *info.shape) {
+  for (const Dimension& dim : *info.shape) {
     const bool known = dim.value && *dim.value > 0;  // 0 and -1 stand for unknown in some files
     const bool batch = !dim.symbol.empty() &&
                        std::ranges::find(batch_symbols_, dim.symbol) != batch_symbols_.end();
@@ -170,7 +169,7 @@ void OnnxShapes::declare(const onnx::ValueInfo& info) {
   declared_[info.name] = std::move(shape);
 }
 
-void OnnxShapes::set(const std::string& value, std::optional<Shape> inferred) {
+void Shapes::set(const std::string& value, std::optional<Shape> inferred) {
   if (value.empty()) return;
   const auto declared = declared_.find(value);
   if (inferred && inferred->size() > kHighestRank) inferred.reset();
@@ -190,11 +189,11 @@ void OnnxShapes::set(const std::string& value, std::optional<Shape> inferred) {
   if (inferred) shapes_[value] = std::move(*inferred);
 }
 
-const Shape* OnnxShapes::input_shape(const Node& node, std::size_t input) const {
+const Shape* Shapes::input_shape(const Node& node, std::size_t input) const {
   return input < node.inputs.size() ? shape(node.inputs[input]) : nullptr;
 }
 
-void OnnxShapes::infer(const Node& node) {
+void Shapes::infer(const Node& node) {
   if (node.outputs.empty()) return;
   if (!node.domain.empty()) {
     for (const std::string& output : node.outputs) set(output, std::nullopt);
@@ -214,7 +213,7 @@ void OnnxShapes::infer(const Node& node) {
   for (std::size_t i = 1; i < node.outputs.size(); ++i) set(node.outputs[i], std::nullopt);
 }
 
-std::optional<std::vector<Entry>> OnnxShapes::numbers_of(const Node& node) const {
+std::optional<std::vector<Entry>> Shapes::numbers_of(const Node& node) const {
   if (node.op_type == "Shape") {
     const Shape* from = input_shape(node, 0);
     if (from == nullptr) return std::nullopt;
@@ -248,7 +247,7 @@ std::optional<std::vector<Entry>> OnnxShapes::numbers_of(const Node& node) const
     return *from;
   }
   if (node.op_type == "Gather" && node.inputs.size() == 2) {
-    const auto indices = onnx::constant_ints(model_, node.inputs[1]);
+    const auto indices = constant_ints(model_, node.inputs[1]);
     if (!indices) return std::nullopt;
     std::vector<Entry> result;
     for (const std::int64_t index : *indices) {
@@ -261,15 +260,15 @@ std::optional<std::vector<Entry>> OnnxShapes::numbers_of(const Node& node) const
   if (node.op_type == "Slice") {
     std::optional<std::vector<std::int64_t>> begin;
     std::optional<std::vector<std::int64_t>> end;
-    if (const onnx::Attribute* starts = node.attribute("starts")) {
+    if (const Attribute* starts = node.attribute("starts")) {
       begin = starts->ints;
-      if (const onnx::Attribute* ends = node.attribute("ends")) end = ends->ints;
+      if (const Attribute* ends = node.attribute("ends")) end = ends->ints;
     } else if (node.inputs.size() >= 3) {
-      begin = onnx::constant_ints(model_, node.inputs[1]);
-      end = onnx::constant_ints(model_, node.inputs[2]);
+      begin = constant_ints(model_, node.inputs[1]);
+      end = constant_ints(model_, node.inputs[2]);
     }
     if (node.inputs.size() > 4 && !node.inputs[4].empty() &&
-        onnx::constant_ints(model_, node.inputs[4]) != std::vector<std::int64_t>{1}) {
+        constant_ints(model_, node.inputs[4]) != std::vector<std::int64_t>{1}) {
       return std::nullopt;
     }
     if (!begin || !end || begin->size() != 1 || end->size() != 1) return std::nullopt;
@@ -284,15 +283,15 @@ std::optional<std::vector<Entry>> OnnxShapes::numbers_of(const Node& node) const
   return std::nullopt;
 }
 
-std::optional<Shape> OnnxShapes::result_of(const Node& node) const {
+std::optional<Shape> Shapes::result_of(const Node& node) const {
   if (node.op_type == "Constant") {
     Shape shape;
-    if (const onnx::Attribute* value = node.attribute("value")) {
+    if (const Attribute* value = node.attribute("value")) {
       for (const std::int64_t dim : model_.tensor_info(value->tensor, "").dims)
         shape.push_back({dim, false});
-    } else if (const onnx::Attribute* ints = node.attribute("value_ints")) {
+    } else if (const Attribute* ints = node.attribute("value_ints")) {
       shape.push_back({static_cast<std::int64_t>(ints->ints.size()), false});
-    } else if (const onnx::Attribute* floats = node.attribute("value_floats")) {
+    } else if (const Attribute* floats = node.attribute("value_floats")) {
       shape.push_back({static_cast<std::int64_t>(floats->floats.size()), false});
     } else if (node.attribute("value_int") == nullptr && node.attribute("value_float") == nullptr) {
       return std::nullopt;
@@ -335,7 +334,7 @@ std::optional<Shape> OnnxShapes::result_of(const Node& node) const {
   }
   if (node.op_type == "Reshape") return reshape(node);
   if (node.op_type == "Transpose") {
-    const onnx::Attribute* perm = node.attribute("perm");
+    const Attribute* perm = node.attribute("perm");
     if (perm == nullptr) return Shape(from->rbegin(), from->rend());
     if (perm->ints.size() != rank) return std::nullopt;
     Shape shape;
@@ -352,10 +351,10 @@ std::optional<Shape> OnnxShapes::result_of(const Node& node) const {
     // Parts along an axis: the rank stays, and so do all other extents.
     if (node.op_type == "Slice") {
       std::optional<std::vector<std::int64_t>> axes;
-      if (const onnx::Attribute* given = node.attribute("axes")) {
+      if (const Attribute* given = node.attribute("axes")) {
         axes = given->ints;
       } else if (node.inputs.size() > 3) {
-        axes = onnx::constant_ints(model_, node.inputs[3]);
+        axes = constant_ints(model_, node.inputs[3]);
       }
       if (!axes) return Shape(rank);
       Shape shape = *from;
@@ -384,7 +383,7 @@ std::optional<Shape> OnnxShapes::result_of(const Node& node) const {
   return std::nullopt;
 }
 
-std::optional<Shape> OnnxShapes::broadcast(const Node& node) const {
+std::optional<Shape> Shapes::broadcast(const Node& node) const {
   Shape result;
   for (std::size_t input = 0; input < node.inputs.size(); ++input) {
     const Shape* shape = input_shape(node, input);
@@ -410,7 +409,7 @@ std::optional<Shape> OnnxShapes::broadcast(const Node& node) const {
   return result;
 }
 
-std::optional<Shape> OnnxShapes::matmul(const Node& node) const {
+std::optional<Shape> Shapes::matmul(const Node& node) const {
   const Shape* left = input_shape(node, 0);
   const Shape* right = input_shape(node, 1);
   if (left == nullptr || right == nullptr || left->size() < 2 || right->size() < 2) {
@@ -425,7 +424,7 @@ std::optional<Shape> OnnxShapes::matmul(const Node& node) const {
 }
 
 // Convolution and pooling.
-std::optional<Shape> OnnxShapes::window(const Node& node) const {
+std::optional<Shape> Shapes::window(const Node& node) const {
   const Shape& from = *input_shape(node, 0);
   const std::size_t rank = from.size();
   if (rank < 3) return std::nullopt;
@@ -439,11 +438,11 @@ std::optional<Shape> OnnxShapes::window(const Node& node) const {
     for (std::size_t i = 2; i < rank; ++i) kernel.push_back((*weights)[i].value.value_or(0));
   } else {
     shape[1] = from[1];
-    if (const onnx::Attribute* given = node.attribute("kernel_shape")) kernel = given->ints;
+    if (const Attribute* given = node.attribute("kernel_shape")) kernel = given->ints;
   }
   const std::size_t axes = rank - 2;
   const auto list = [&](std::string_view name, std::size_t size, std::int64_t otherwise) {
-    const onnx::Attribute* given = node.attribute(name);
+    const Attribute* given = node.attribute(name);
     return given != nullptr && given->ints.size() == size
                ? given->ints
                : std::vector<std::int64_t>(size, otherwise);
@@ -451,7 +450,7 @@ std::optional<Shape> OnnxShapes::window(const Node& node) const {
   const std::vector<std::int64_t> strides = list("strides", axes, 1);
   const std::vector<std::int64_t> dilations = list("dilations", axes, 1);
   const std::vector<std::int64_t> pads = list("pads", 2 * axes, 0);
-  const onnx::Attribute* auto_pad = node.attribute("auto_pad");
+  const Attribute* auto_pad = node.attribute("auto_pad");
   const bool same = auto_pad != nullptr && auto_pad->s.starts_with("SAME");
   if (kernel.size() != axes) return shape;
   for (std::size_t i = 0; i < axes; ++i) {
@@ -472,10 +471,10 @@ std::optional<Shape> OnnxShapes::window(const Node& node) const {
   return shape;
 }
 
-std::optional<Shape> OnnxShapes::reshape(const Node& node) const {
+std::optional<Shape> Shapes::reshape(const Node& node) const {
   const Shape& from = *input_shape(node, 0);
   std::vector<Entry> wanted;
-  if (const onnx::Attribute* attribute = node.attribute("shape")) {
+  if (const Attribute* attribute = node.attribute("shape")) {
     for (const std::int64_t number : attribute->ints) wanted.push_back({{number, false}, "", 0});
   } else {
     auto numbers = entries(node, 1);
@@ -528,8 +527,8 @@ std::optional<Shape> OnnxShapes::reshape(const Node& node) const {
   return shape;
 }
 
-std::optional<Shape> OnnxShapes::squeeze(const Node& node, const Shape& from) const {
-  const auto axes = onnx::axes_of(model_, node);
+std::optional<Shape> Shapes::squeeze(const Node& node, const Shape& from) const {
+  const auto axes = axes_of(model_, node);
   if (node.op_type == "Squeeze") {
     Shape shape;
     if (!axes) {
@@ -564,8 +563,8 @@ std::optional<Shape> OnnxShapes::squeeze(const Node& node, const Shape& from) co
   return shape;
 }
 
-std::optional<Shape> OnnxShapes::reduce(const Node& node, const Shape& from) const {
-  const auto axes = onnx::axes_of(model_, node);
+std::optional<Shape> Shapes::reduce(const Node& node, const Shape& from) const {
+  const auto axes = axes_of(model_, node);
   std::vector<bool> reduced(from.size(), !axes.has_value() || axes->empty());
   if (axes) {
     if (axes->empty() && node.int_or("noop_with_empty_axes", 0) != 0) return from;
@@ -586,14 +585,14 @@ std::optional<Shape> OnnxShapes::reduce(const Node& node, const Shape& from) con
   return shape;
 }
 
-bool pads_nothing(const onnx::Model& model, const onnx::Node& node) {
+bool pads_nothing(const Model& model, const Node& node) {
   std::optional<std::vector<std::int64_t>> pads;
-  if (const onnx::Attribute* given = node.attribute("pads")) {
+  if (const Attribute* given = node.attribute("pads")) {
     pads = given->ints;
   } else if (node.inputs.size() > 1) {
-    pads = onnx::constant_ints(model, node.inputs[1]);
+    pads = constant_ints(model, node.inputs[1]);
   }
   return pads && std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; });
 }
 
-}  // namespace oubli
+}  // namespace oubli::onnx

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "oubli/filtration/head.h"
-#include "oubli/model/onnx_edit.h"
 #include "oubli/model/residue.h"
+#include "oubli/onnx/edit.h"
 
 namespace oubli {
 
 // Removes what nothing reads but what holds a forgotten row: old copies of the head.
 class OnnxStaleCopies {
  public:
-  OnnxStaleCopies(OnnxEditor& editor, HeadView head, std::span<const std::size_t> forget)
+  OnnxStaleCopies(onnx::Editor& editor, HeadView head, std::span<const std::size_t> forget)
       : editor_(editor), head_(std::move(head)), forget_(forget.begin(), forget.end()) {}
 
   // Nodes that hold or pass on the forgotten row: constants, and what only rearranges or converts
@@ -27,7 +27,7 @@ class OnnxStaleCopies {
   // Whether these numbers, a part of the old model, hold a forgotten row.
   [[nodiscard]] bool holds_forgotten_row(std::span<const std::byte> bytes);
 
-  OnnxEditor& editor_;
+  onnx::Editor& editor_;
   HeadView head_;
   std::vector<std::size_t> forget_;
   std::optional<RowScan> scan_;  // made when there is something to look through

@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_stale.h"
+#include "oubli/model/onnx/stale.h"
 
 #include "oubli/onnx/constants.h"
 

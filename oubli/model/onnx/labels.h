@@ -9,7 +9,9 @@
 
 namespace oubli {
 
-class OnnxEditor;
+namespace onnx {
+class Editor;
+}
 
 // Labels that a graph looks up by the number of a class: labels[ArgMax(logits)].
 
@@ -26,7 +28,7 @@ void check_label_readers(const onnx::Model& model, const std::vector<std::string
                                                    const std::string& value, std::size_t classes);
 
 // Removes the labels of the classes in `forget` from the table `value`.
-void cut_labels(OnnxEditor& editor, const std::string& value, std::size_t classes,
+void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t classes,
                 std::span<const std::size_t> forget);
 
 }  // namespace oubli

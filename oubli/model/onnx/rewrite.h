@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "oubli/filtration/filter.h"
-#include "oubli/model/onnx_head.h"
-#include "oubli/model/onnx_side_files.h"
+#include "oubli/model/onnx/head.h"
 #include "oubli/onnx/model.h"
+#include "oubli/onnx/side_files.h"
 
 namespace oubli {
 
 struct OnnxRewrite {
-  std::vector<OnnxSideFile> side_files;
+  std::vector<onnx::SideFile> side_files;
   // What a person should know: weights kept because something else uses them, outputs that still
   // show the features, ...
   std::vector<std::string> findings;

@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_shift.h"
+#include "oubli/model/onnx/shift.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
-#include "oubli/model/onnx_labels.h"
+#include "oubli/model/onnx/labels.h"
 
 #include <algorithm>
 
-#include "oubli/model/onnx_axes.h"
-#include "oubli/model/onnx_edit.h"
+#include "oubli/model/onnx/axes.h"
 #include "oubli/onnx/constants.h"
+#include "oubli/onnx/edit.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli {
@@ -67,7 +67,7 @@ std::vector<std::string> label_texts(const Model& model, const std::string& valu
   return texts;
 }
 
-void cut_labels(OnnxEditor& editor, const std::string& value, std::size_t classes,
+void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t classes,
                 std::span<const std::size_t> forget) {
   const Model& model = editor.model();
   const auto is_forgotten = [&](std::size_t index) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "oubli/model/model_file.h"
-#include "oubli/model/onnx_head.h"
+#include "oubli/model/onnx/head.h"
 #include "oubli/onnx/model.h"
 
 namespace oubli {
@@ -16,6 +16,9 @@ namespace oubli {
 // A classifier in an ONNX file, its external data included.
 class OnnxModel final : public ModelFile {
  public:
+  // As ModelFile::open() has it. Error{usage} if a person said which part is the head: the graph
+  // says so.
+  OnnxModel(const std::filesystem::path& path, const HeadChoice& choice);
   // Without `to_filter` it may be one with too few classes to lose one, such as an earlier request
   // leaves: to be looked at, run and verified.
   explicit OnnxModel(const std::filesystem::path& path, bool to_filter = true);
@@ -69,8 +72,5 @@ class OnnxModel final : public ModelFile {
   bool can_forget_;                     // known; else it is to be found out
   std::vector<std::string> locations_;  // of external data, wherever in the file
 };
-
-// Whether the file seems to be ONNX: by its name, else by its first bytes.
-[[nodiscard]] bool looks_like_onnx(const std::filesystem::path& path);
 
 }  // namespace oubli

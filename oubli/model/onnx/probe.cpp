@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_probe.h"
+#include "oubli/model/onnx/probe.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "oubli/model/onnx_axes.h"
+#include "oubli/model/onnx/axes.h"
 
 #include <algorithm>
 
@@ -51,7 +51,7 @@ Axis OnnxAxisWalker::merge(const Node& node, std::span<const Axis> axes, std::si
   }
   if (classes && several_samples) {
     // A file made for a single sample, if it says that the classes are all there is.
-    const OnnxShapes::Shape* shape = shapes_.shape(node.outputs[0]);
+    const onnx::Shapes::Shape* shape = shapes_.shape(node.outputs[0]);
     if (shape == nullptr || place >= shape->size() ||
         (*shape)[place].value != static_cast<std::int64_t>(classes_)) {
       refuse_node(model_, node, "mixes the classes with the batch");
@@ -75,7 +75,7 @@ OnnxAxes OnnxAxisWalker::flatten(const Node& node, const OnnxAxes& from) const {
 class OnnxAxisWalker::Regrouping {
  public:
   Regrouping(const OnnxAxisWalker& walker, const Node& node, const OnnxAxes& from,
-             const std::vector<OnnxShapes::Entry>& wanted,
+             const std::vector<onnx::Shapes::Entry>& wanted,
              std::vector<OnnxTail::ShapeConstant>& spelled_out)
       : walker_(walker), node_(node), from_(from), wanted_(wanted), spelled_out_(spelled_out) {
     for (std::size_t i = 0; i < from.size(); ++i) {
@@ -120,7 +120,7 @@ class OnnxAxisWalker::Regrouping {
   }
 
   Axis take(std::size_t place, bool front) {
-    const OnnxShapes::Entry& entry = wanted_[place];
+    const onnx::Shapes::Entry& entry = wanted_[place];
     const Axis* candidate = next(front);
     const bool literal = entry.source.empty() && entry.extent.value.has_value();
     if (literal && *entry.extent.value == 0 && node_.int_or("allowzero", 0) == 0) {
@@ -163,7 +163,7 @@ class OnnxAxisWalker::Regrouping {
   }
 
   // The number of classes, to be changed where it stands, which nothing else may read.
-  void is_spelled_out(const OnnxShapes::Entry& entry) const {
+  void is_spelled_out(const onnx::Shapes::Entry& entry) const {
     if (entry.node != &node_) {
       const auto readers = onnx::readers_of(walker_.model_.graph());
       for (const std::string& value : {entry.node->outputs.at(0), node_.inputs.at(1)}) {
@@ -178,14 +178,14 @@ class OnnxAxisWalker::Regrouping {
   const OnnxAxisWalker& walker_;
   const Node& node_;
   const OnnxAxes& from_;
-  const std::vector<OnnxShapes::Entry>& wanted_;
+  const std::vector<onnx::Shapes::Entry>& wanted_;
   std::vector<OnnxTail::ShapeConstant>& spelled_out_;
   std::vector<std::size_t> left_;  // axes of from_ that are not single and not placed yet
 };
 
 OnnxAxes OnnxAxisWalker::reshape(const Node& node, const OnnxAxes& from,
                                  std::vector<OnnxTail::ShapeConstant>& spelled_out) const {
-  std::vector<OnnxShapes::Entry> wanted;
+  std::vector<onnx::Shapes::Entry> wanted;
   if (const onnx::Attribute* attribute = node.attribute("shape")) {
     for (const std::int64_t number : attribute->ints)
       wanted.push_back({{number, false}, "", 0, &node, 1, wanted.size()});
@@ -207,7 +207,7 @@ OnnxAxes OnnxAxisWalker::squeeze_all(const Node& node, const OnnxAxes& from) con
     if (axis.extent != 1) result.push_back(axis);
   }
   // A file made for a single sample says that its axis goes, too.
-  const OnnxShapes::Shape* shape = shapes_.shape(node.outputs[0]);
+  const onnx::Shapes::Shape* shape = shapes_.shape(node.outputs[0]);
   if (shape != nullptr && shape->size() + 1 == result.size()) {
     std::erase_if(result,
                   [](const Axis& axis) { return axis.is(Axis::Role::samples) && !axis.extent; });
@@ -326,9 +326,9 @@ OnnxAxes OnnxAxisWalker::pick(const Node& node, const OnnxAxes& from) const {
   return axes;
 }
 
-OnnxLogitAxes axes_of_logits(const onnx::Model& model, const OnnxShapes& shapes,
+OnnxLogitAxes axes_of_logits(const onnx::Model& model, const onnx::Shapes& shapes,
                              const OnnxHead& head, std::size_t classes) {
-  const OnnxShapes::Shape* shape = shapes.shape(head.node->outputs[0]);
+  const onnx::Shapes::Shape* shape = shapes.shape(head.node->outputs[0]);
   const auto extent = [&](std::size_t axis) {
     return shape != nullptr && axis < shape->size() ? (*shape)[axis].value : std::nullopt;
   };

@@ -12,7 +12,9 @@
 
 namespace oubli {
 
-class OnnxShapes;
+namespace onnx {
+class Shapes;
+}
 
 // What follows the logits in a graph: every value that still has one entry per class, and every
 // constant that depends on how many classes there are.
@@ -78,7 +80,7 @@ struct OnnxHead {
 void check_enough_left(const onnx::Model& model, const OnnxHead& head, std::size_t left);
 
 // The forward walk: fills `tail`. Called by find_onnx_head.
-void follow_tail(const onnx::Model& model, const OnnxShapes& shapes, OnnxHead& head,
+void follow_tail(const onnx::Model& model, const onnx::Shapes& shapes, OnnxHead& head,
                  std::size_t classes);
 
 }  // namespace oubli

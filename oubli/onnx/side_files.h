@@ -11,11 +11,11 @@
 #include "oubli/base/file.h"
 #include "oubli/onnx/model.h"
 
-namespace oubli {
+namespace oubli::onnx {
 
 // A file of external data that goes with the new model. Offsets stay as they were: a new tensor is
 // smaller than the one it replaces, and what it leaves free becomes zero.
-struct OnnxSideFile {
+struct SideFile {
   struct Patch {
     std::uint64_t offset;
     std::uint64_t old_size;
@@ -25,20 +25,20 @@ struct OnnxSideFile {
   std::string new_location;  // beside the new one
   std::vector<Patch> patches;
 };
-using OnnxPatches = std::map<std::string, std::vector<OnnxSideFile::Patch>>;  // by old location
+using Patches = std::map<std::string, std::vector<SideFile::Patch>>;  // by old location
 
 // Decides which files of external data a new model at `output` needs of its own, and names them in
 // the wire tree of `model`. Every file that is written is named after the new model: another model
 // in its folder may have data of the old name.
-[[nodiscard]] std::vector<OnnxSideFile> place_side_files(onnx::Model& model, OnnxPatches patches,
-                                                         const std::filesystem::path& output);
+[[nodiscard]] std::vector<SideFile> place_side_files(Model& model, Patches patches,
+                                                     const std::filesystem::path& output);
 
 // Where they may be: what place_side_files() would name if all of the old ones were needed.
-[[nodiscard]] std::vector<std::string> possible_side_files(const onnx::Model& model,
+[[nodiscard]] std::vector<std::string> possible_side_files(const Model& model,
                                                            const std::filesystem::path& output);
 
 // The old file with the patches applied, piece by piece.
 void write_side_file(AtomicFile& out, std::span<const std::byte> old,
-                     std::vector<OnnxSideFile::Patch> patches);
+                     std::vector<SideFile::Patch> patches);
 
-}  // namespace oubli
+}  // namespace oubli::onnx

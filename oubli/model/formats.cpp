@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <array>
+
+#include "oubli/array/file_kind.h"
+#include "oubli/model/arrays/model.h"
+#include "oubli/model/model_file.h"
+#include "oubli/model/onnx/model.h"
+
+namespace oubli {
+namespace {
+
+template <typename Model>
+std::unique_ptr<ModelFile> open_as(const std::filesystem::path& path, const HeadChoice& choice) {
+  return std::make_unique<Model>(path, choice);
+}
+
+// Which kinds of files are models, and how each is opened. A new format is a kind
+// (oubli/array/file_kind.h), a folder here and a line.
+struct Format {
+  FileKind kind;
+  std::unique_ptr<ModelFile> (*open)(const std::filesystem::path& path, const HeadChoice& choice);
+};
+constexpr std::array kFormats{
+    Format{FileKind::onnx, open_as<OnnxModel>},
+    Format{FileKind::npy, open_as<ArrayModel>},
+    Format{FileKind::npz, open_as<ArrayModel>},
+    Format{FileKind::safetensors, open_as<ArrayModel>},
+};
+
+}  // namespace
+
+std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
+                                           const HeadChoice& choice) {
+  const FileIdentity identity = identify(path);
+  const auto format = std::ranges::find(kFormats, identity.kind, &Format::kind);
+  if (format == kFormats.end())
+    refuse(path, identity, "a model: .onnx, .npz, .npy or .safetensors");
+  return format->open(path, choice);
+}
+
+}  // namespace oubli

@@ -7,15 +7,10 @@
 
 namespace oubli {
 
-// Ed25519 signatures (RFC 8032) of receipts. Keys are PEM files as OpenSSL writes them: the private
-// one PKCS#8, mode 0600, the public one SubjectPublicKeyInfo, named KEY.pub.
+// Signatures inside receipts. (Those in envelopes, which other programs check too, are in
+// oubli/evidence.) Keys are of the types of oubli/evidence/keys.h.
 
-// Writes both; neither appears if one cannot be written, and the private one appears first.
-// Error{usage} if there is no name, or a folder of that name. Returns the public key in
-// hexadecimal.
-std::string generate_keys(const std::filesystem::path& key, bool replace);
-[[nodiscard]] std::filesystem::path public_key_path(const std::filesystem::path& key);
-// 64 hexadecimal digits. Error{bad_input} if the file holds no Ed25519 public key.
+// As PublicKey::hex() gives it. Error{bad_input} if the file holds no public key.
 [[nodiscard]] std::string read_public_key(const std::filesystem::path& path);
 
 // What is signed: the receipt without its "signature", keys sorted, no white space. Any reader of

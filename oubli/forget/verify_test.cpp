@@ -8,6 +8,7 @@
 #include "oubli/array/npz.h"
 #include "oubli/base/random.h"
 #include "oubli/forget/receipt.h"
+#include "oubli/evidence/keys.h"
 #include "oubli/forget/signature.h"
 #include "tests/test_support.h"
 
@@ -51,7 +52,7 @@ class Verify : public ::testing::Test {
       write_means(out, store_means(Space::features, means, {}, head_digest(old_->head())));
       out.commit();
     }
-    public_key_ = generate_keys(folder_ / "key", false);
+    public_key_ = generate_keys(folder_ / "key", false).hex();
     original_.model = old_.get();
     original_.means = read_means(folder_ / "means.npz");
     original_.means_files = {digest_of("means", folder_ / "means.npz")};

@@ -1,6 +1,8 @@
 """make_seeds.py FOLDER: small valid files for each fuzz target to start from (ONNX has its own)."""
-import gzip, io, json, pathlib, struct, sys, zlib
+import base64, gzip, hashlib, io, json, pathlib, struct, sys, zlib
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 root = pathlib.Path(sys.argv[1])
 
@@ -309,3 +311,59 @@ save(
     ).encode(),
 )
 save("report", "receipt", (root / "receipt" / "small").read_bytes())
+
+# Evidence, signed with the key of RFC 8032, section 7.1, test 1, which the targets know.
+KEY = Ed25519PrivateKey.from_private_bytes(
+    bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+)
+IN_TOTO = "application/vnd.in-toto+json"
+
+
+PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+KEY_ID = hashlib.sha256(PEM).hexdigest()
+
+
+def envelope(body, key_id=KEY_ID):
+    body = json.dumps(body, separators=(",", ":")).encode()
+    signed = b"DSSEv1 %d %s %d %s" % (len(IN_TOTO), IN_TOTO.encode(), len(body), body)
+    encoded = {"payload": base64.b64encode(body).decode(), "payloadType": IN_TOTO}
+    signature = base64.b64encode(KEY.sign(signed)).decode()
+    return {**encoded, "signatures": [{"keyid": key_id, "sig": signature}]}
+
+
+def statement(kind, predicate):
+    subject = [{"name": "m", "digest": {"sha256": "a" * 64}}]
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subject,
+        "predicateType": kind,
+        "predicate": predicate,
+    }
+
+
+test_result = statement(
+    "https://in-toto.io/attestation/test-result/v0.1",
+    {
+        "result": "WARNED",
+        "configuration": [{"digest": {"sha256": "b" * 64}}],
+        "passedTests": ["p"],
+        "warnedTests": ["w"],
+        "failedTests": [],
+    },
+)
+line = json.dumps(envelope(statement("urn:example:v1", {"a": [1]}), "")) + "\n"
+save("envelope", "one", line.encode())
+save("envelope", "two", (line + json.dumps(envelope(test_result)) + "\n").encode())
+save("envelope", "pretty", json.dumps(envelope(test_result), indent=1).encode())
+url_safe = envelope(statement("urn:example:v1", {"a": ["?>~"]}))
+for part, name in ((url_safe, "payload"), (url_safe["signatures"][0], "sig")):
+    part[name] = part[name].replace("+", "-").replace("/", "_")
+save("envelope", "url-safe", json.dumps(url_safe).encode())
+bundle = {
+    "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+    "verificationMaterial": {"publicKey": {"hint": KEY_ID}, "tlogEntries": []},
+    "dsseEnvelope": envelope(test_result),
+}
+save("bundle", "one", json.dumps(bundle).encode())
+del bundle["verificationMaterial"]["tlogEntries"]
+save("bundle", "no-log", json.dumps(bundle, indent=1).encode())

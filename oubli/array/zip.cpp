@@ -7,33 +7,15 @@
 #include <set>
 #include <utility>
 
+#include "oubli/array/zip_format.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/file_windows.h"
 
 namespace oubli {
 namespace {
 
-// Numbers of the specification (APPNOTE 6.3.10), sections 4.3.7 to 4.3.16 and 4.5.3.
-constexpr std::uint32_t kLocalSignature = 0x04034b50;
-constexpr std::uint32_t kDirectorySignature = 0x02014b50;
-constexpr std::uint32_t kEndSignature = 0x06054b50;
-constexpr std::uint32_t kEnd64Signature = 0x06064b50;
-constexpr std::uint32_t kLocator64Signature = 0x07064b50;
-constexpr std::size_t kLocalBytes = 30;
-constexpr std::size_t kDirectoryBytes = 46;
-constexpr std::size_t kEndBytes = 22;
-constexpr std::uint32_t kFull32 = 0xFFFF'FFFF;
-constexpr std::uint16_t kFull16 = 0xFFFF;
-constexpr std::uint16_t kZip64Extra = 1;
-constexpr std::uint16_t kEncryptedFlag = 1;
-constexpr std::uint16_t kDescriptorFlag = 8;
-
+using namespace zip;
 using Bytes = std::span<const std::byte>;
-
-template <std::unsigned_integral T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 struct Directory {
   std::uint64_t offset = 0;
@@ -85,12 +67,6 @@ Directory find_directory(Bytes bytes, const std::string& what) {
   fail(ErrorCode::bad_input, "{}: no zip end record: truncated, or not an .npz file", what);
 }
 
-struct Sizes {
-  std::uint64_t size;
-  std::uint64_t packed;
-  std::uint64_t offset;
-};
-
 // Fields of all ones are in the zip64 extra field, in this order, each only if full.
 void read_zip64(std::string_view extra, Sizes& sizes, const std::string& what) {
   ByteReader reader(as_bytes(extra), what);
@@ -103,22 +79,6 @@ void read_zip64(std::string_view extra, Sizes& sizes, const std::string& what) {
       if (*value == kFull32) *value = field.take_le<std::uint64_t>();
     return;
   }
-}
-
-// The extra fields other than zip64's.
-std::string without_zip64(Bytes extra, const std::string& what) {
-  std::string kept;
-  ByteReader reader(extra, what);
-  while (reader.remaining() >= 4) {
-    const auto id = reader.take_le<std::uint16_t>();
-    const auto length = reader.take_le<std::uint16_t>();
-    const auto content = reader.take_text(length);
-    if (id == kZip64Extra) continue;
-    put(kept, id);
-    put(kept, length);
-    kept += content;
-  }
-  return kept;
 }
 
 ZipEntry read_entry(ByteReader& reader, Bytes archive, const Directory& directory,
@@ -275,53 +235,6 @@ std::shared_ptr<ScratchFile> unpack_to_file(const ZipEntry& entry, const std::st
   return file;
 }
 
-void deflate_to(AtomicFile& out, std::span<const Bytes> pieces) {
-  z_stream stream{};
-  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::bad_alloc();
-  const struct Ender {
-    z_stream* stream;
-    ~Ender() { ::deflateEnd(stream); }
-  } ender{&stream};
-  std::vector<std::byte> buffer(std::size_t{1} << 16);
-  const auto run = [&](Bytes in, int flush) {
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
-    stream.avail_in = static_cast<uInt>(in.size());
-    do {
-      stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-      stream.avail_out = static_cast<uInt>(buffer.size());
-      (void)::deflate(&stream, flush);
-      out.write(std::span(buffer).first(buffer.size() - stream.avail_out));
-    } while (stream.avail_out == 0);
-  };
-  for (Bytes piece : pieces)
-    while (!piece.empty()) {
-      const auto part = piece.first(std::min<std::size_t>(piece.size(), std::size_t{1} << 30));
-      run(part, Z_NO_FLUSH);
-      piece = piece.subspan(part.size());
-    }
-  run({}, Z_FINISH);
-}
-
-// Sizes and offset as a directory record spells them: in 32 bits, or all ones there and 64 bits in
-// an extra field.
-std::string zip64_extra(const Sizes& sizes, bool with_offset) {
-  std::string fields;
-  for (const std::uint64_t value : {sizes.size, sizes.packed})
-    if (value >= kFull32) put(fields, value);
-  if (with_offset && sizes.offset >= kFull32) put(fields, sizes.offset);
-  if (fields.empty()) return fields;
-  std::string extra;
-  put(extra, kZip64Extra);
-  put(extra, static_cast<std::uint16_t>(fields.size()));
-  return extra + fields;
-}
-
-std::uint32_t capped(std::uint64_t value) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, kFull32));
-}
-
 }  // namespace
 
 ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string what) {
@@ -387,154 +300,6 @@ std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit
   else
     beginning.resize(Inflater(entry.packed, what).read(beginning));
   return beginning;
-}
-
-void ZipWriter::add(const std::string& name, std::span<const std::span<const std::byte>> pieces,
-                    bool deflate, std::uint32_t stamp) {
-  Sizes sizes{0, 0, out_.size()};
-  unsigned long crc = 0;
-  for (const Bytes piece : pieces) {
-    sizes.size += piece.size();
-    crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
-  }
-  sizes.packed = sizes.size;
-  // Deflate can grow incompressible data by some 5 bytes in 16 kB; with that margin the choice can
-  // be made before the packed size is known.
-  const bool wide = sizes.size + sizes.size / 1024 + 1024 >= kFull32;
-  const auto method = static_cast<std::uint16_t>(deflate ? 8 : 0);
-  const auto header = [&] {
-    std::string local;
-    put(local, kLocalSignature);
-    put(local, static_cast<std::uint16_t>(wide ? 45 : 20));
-    put(local, std::uint16_t{0});
-    put(local, method);
-    put(local, stamp);
-    put(local, static_cast<std::uint32_t>(crc));
-    put(local, wide ? kFull32 : capped(sizes.packed));
-    put(local, wide ? kFull32 : capped(sizes.size));
-    put(local, static_cast<std::uint16_t>(name.size()));
-    put(local, static_cast<std::uint16_t>(wide ? 20 : 0));
-    local += name;
-    if (wide) {
-      put(local, kZip64Extra);
-      put(local, std::uint16_t{16});
-      put(local, sizes.size);
-      put(local, sizes.packed);
-    }
-    return local;
-  };
-  out_.write(header());
-  const std::uint64_t begin = out_.size();
-  if (deflate)
-    deflate_to(out_, pieces);
-  else
-    for (const Bytes piece : pieces) out_.write(piece);
-  sizes.packed = out_.size() - begin;
-  if (deflate) out_.write_at(sizes.offset, as_bytes(header()));
-
-  const std::string extra = zip64_extra(sizes, true);
-  put(directory_, kDirectorySignature);
-  put(directory_, std::uint16_t{45 | (3 << 8)});  // made by version 4.5, Unix
-  put(directory_, static_cast<std::uint16_t>(extra.empty() ? 20 : 45));
-  put(directory_, std::uint16_t{0});
-  put(directory_, method);
-  put(directory_, stamp);
-  put(directory_, static_cast<std::uint32_t>(crc));
-  put(directory_, capped(sizes.packed));
-  put(directory_, capped(sizes.size));
-  put(directory_, static_cast<std::uint16_t>(name.size()));
-  put(directory_, static_cast<std::uint16_t>(extra.size()));
-  put(directory_, std::uint16_t{0});
-  put(directory_, std::uint32_t{0});
-  put(directory_, std::uint32_t{0600U << 16});
-  put(directory_, capped(sizes.offset));
-  directory_ += name;
-  directory_ += extra;
-  ++count_;
-}
-
-void ZipWriter::copy(const ZipEntry& entry) {
-  const Sizes sizes{entry.size, entry.packed.size(), out_.size()};
-  std::string local(as_text(entry.local_header));
-  const auto flags = load_le<std::uint16_t>(entry.local_header, 6);
-  std::string record(as_text(entry.directory_record));
-  if ((flags & kDescriptorFlag) != 0) {
-    // The sizes followed the data; they go into the header, where they could have been at once.
-    const std::string extra =
-        without_zip64(entry.local_header.subspan(kLocalBytes + entry.name.size()), entry.name);
-    std::string wide;
-    if (sizes.size >= kFull32 || sizes.packed >= kFull32) {
-      put(wide, kZip64Extra);
-      put(wide, std::uint16_t{16});
-      put(wide, sizes.size);
-      put(wide, sizes.packed);
-    }
-    const auto plain = static_cast<std::uint16_t>(flags & ~kDescriptorFlag);
-    std::string fixed = local.substr(0, 6);
-    put(fixed, plain);
-    fixed += local.substr(8, 6);
-    put(fixed, entry.crc);
-    put(fixed, wide.empty() ? capped(sizes.packed) : kFull32);
-    put(fixed, wide.empty() ? capped(sizes.size) : kFull32);
-    put(fixed, static_cast<std::uint16_t>(entry.name.size()));
-    put(fixed, static_cast<std::uint16_t>(extra.size() + wide.size()));
-    local = fixed + entry.name + extra + wide;
-    std::memcpy(record.data() + 8, &plain, sizeof plain);
-  }
-  out_.write(local);
-  out_.write(entry.packed);
-
-  // The directory record differs in the offset, hence perhaps in its zip64 field.
-  const auto name_bytes = entry.name.size();
-  const auto extra_bytes = load_le<std::uint16_t>(entry.directory_record, 30);
-  const std::string extra =
-      without_zip64(entry.directory_record.subspan(kDirectoryBytes + name_bytes, extra_bytes),
-                    entry.name) +
-      zip64_extra(sizes, true);
-  const std::array fields{capped(sizes.packed), capped(sizes.size)};
-  std::memcpy(record.data() + 20, fields.data(), sizeof fields);
-  const auto new_extra_bytes = static_cast<std::uint16_t>(extra.size());
-  std::memcpy(record.data() + 30, &new_extra_bytes, sizeof new_extra_bytes);
-  const std::uint32_t offset = capped(sizes.offset);
-  std::memcpy(record.data() + 42, &offset, sizeof offset);
-  directory_ += record.substr(0, kDirectoryBytes + name_bytes);
-  directory_ += extra;
-  directory_ += record.substr(kDirectoryBytes + name_bytes + extra_bytes);
-  ++count_;
-}
-
-void ZipWriter::finish(const std::string& comment) {
-  const std::uint64_t offset = out_.size();
-  const std::uint64_t bytes = directory_.size();
-  out_.write(directory_);
-  std::string end;
-  if (offset >= kFull32 || bytes >= kFull32 || count_ >= kFull16) {
-    const std::uint64_t end64 = out_.size();
-    put(end, kEnd64Signature);
-    put(end, std::uint64_t{44});
-    put(end, std::uint16_t{45 | (3 << 8)});
-    put(end, std::uint16_t{45});
-    put(end, std::uint32_t{0});
-    put(end, std::uint32_t{0});
-    put(end, count_);
-    put(end, count_);
-    put(end, bytes);
-    put(end, offset);
-    put(end, kLocator64Signature);
-    put(end, std::uint32_t{0});
-    put(end, end64);
-    put(end, std::uint32_t{1});
-  }
-  const auto count16 = static_cast<std::uint16_t>(std::min<std::uint64_t>(count_, kFull16));
-  put(end, kEndSignature);
-  put(end, std::uint16_t{0});
-  put(end, std::uint16_t{0});
-  put(end, count16);
-  put(end, count16);
-  put(end, capped(bytes));
-  put(end, capped(offset));
-  put(end, static_cast<std::uint16_t>(comment.size()));
-  out_.write(end + comment);
 }
 
 }  // namespace oubli

@@ -58,6 +58,12 @@ inline constexpr std::size_t kUnpackInMemory = std::size_t{16} << 20;
 [[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                                       const std::string& what);
 
+// Bytes of an entry. Of mapped ones only what is being written counts as memory in use.
+struct ZipPiece {
+  std::span<const std::byte> bytes;
+  bool mapped = false;
+};
+
 // Writes an archive to `out`, which the caller commits. The same calls give the same bytes.
 class ZipWriter {
  public:
@@ -68,7 +74,11 @@ class ZipWriter {
            bool deflate, std::uint32_t stamp = 0x0021'0000);
   // The entry as it is: packed bytes, times, attributes, extra fields, comment.
   void copy(const ZipEntry& entry);
-  void finish(const std::string& comment = {});
+  // As PyTorch does: stored; the data begins at a multiple of 64, behind a padded extra field;
+  // check sum and sizes follow it. Returns the check sum.
+  std::uint32_t add_aligned(const std::string& name, std::span<const ZipPiece> pieces);
+  // `always_wide`: with zip64's end records even where nothing needs them, as PyTorch does.
+  void finish(const std::string& comment = {}, bool always_wide = false);
 
  private:
   AtomicFile& out_;

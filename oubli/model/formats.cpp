@@ -5,6 +5,7 @@
 #include "oubli/model/arrays/model.h"
 #include "oubli/model/model_file.h"
 #include "oubli/model/onnx/model.h"
+#include "oubli/model/torch/model.h"
 
 namespace oubli {
 namespace {
@@ -25,6 +26,9 @@ constexpr std::array kFormats{
     Format{FileKind::npy, open_as<ArrayModel>},
     Format{FileKind::npz, open_as<ArrayModel>},
     Format{FileKind::safetensors, open_as<ArrayModel>},
+    Format{FileKind::torch, open_as<TorchModel>},
+    Format{FileKind::torch_old, open_as<TorchModel>},
+    Format{FileKind::torch_script, open_as<TorchModel>},  // refused there
 };
 
 }  // namespace
@@ -34,7 +38,7 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
   const FileIdentity identity = identify(path);
   const auto format = std::ranges::find(kFormats, identity.kind, &Format::kind);
   if (format == kFormats.end())
-    refuse(path, identity, "a model: .onnx, .npz, .npy or .safetensors");
+    refuse(path, identity, "a model: .onnx, .pth, .safetensors, .npz or .npy");
   return format->open(path, choice);
 }
 

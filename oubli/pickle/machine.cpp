@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <bit>
-#include <unordered_map>
 #include <utility>
 
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/file.h"
+#include "oubli/pickle/memo.h"
 #include "oubli/pickle/opcodes.h"
 #include "oubli/pickle/pickle.h"
 
@@ -13,30 +13,6 @@ namespace {
 
 // Beyond what any model needs; each may take some hundred bytes of memory.
 constexpr std::size_t kMostOperations = std::size_t{1} << 24;
-
-// What was put away by number. Python numbers from 0, but a file may claim any number.
-class Memo {
- public:
-  void put(std::uint64_t slot, Ref value) {
-    if (slot < dense_.size())
-      dense_[slot] = value;
-    else if (slot == dense_.size())
-      dense_.push_back(value);
-    else
-      sparse_[slot] = value;
-  }
-  [[nodiscard]] Ref get(std::uint64_t slot) const {
-    if (slot < dense_.size()) return dense_[slot];
-    const auto found = sparse_.find(slot);
-    return found == sparse_.end() ? kNothing : found->second;
-  }
-  // What MEMOIZE takes for the next number.
-  [[nodiscard]] std::uint64_t size() const { return dense_.size() + sparse_.size(); }
-
- private:
-  std::vector<Ref> dense_;
-  std::unordered_map<std::uint64_t, Ref> sparse_;
-};
 
 }  // namespace
 

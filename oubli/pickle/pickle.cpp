@@ -82,7 +82,11 @@ Ref Pickle::find(Ref dict, std::string_view key) const {
 
 std::string Pickle::callee(Ref object) const {
   if (!is(object, Kind::object)) return {};
-  return global_name(children_[batches_[values_[object].batch].first].value);
+  const Ref called = children_[batches_[values_[object].batch].first].value;
+  if (!is(called, Kind::persistent)) return global_name(called);
+  // A class with its source code, as PyTorch saved modules before 1.6: ('module', class, ...)
+  const std::vector<Ref> id = children(children(called, Part::arguments)[0], Part::items);
+  return id.size() > 1 && is_text(id[0], "module") ? global_name(id[1]) : std::string();
 }
 
 Ref Pickle::argument(Ref object, std::size_t n) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oubli/array/packed_stream.h"
 #include "oubli/array/zip.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
@@ -467,6 +468,8 @@ FileIdentity identify(std::span<const std::byte> bytes, const fs::path& path) {
     if (text.starts_with("PK\3\4") || text.starts_with("PK\5\6")) return by_zip(bytes, path);
     if (text.size() > 8 && text[8] == '{' && text[6] == 0 && text[7] == 0)
       return FileIdentity{safetensors, ".safetensors", ""};
+    if (packing_of(text) != Packing::none)
+      if (auto known = by_pickle(unpack_start(text, kLooked))) return known;
     if (auto known = by_magic(text)) return known;
     if (auto known = by_hdf5(all)) return known;
     if (auto known = by_pickle(text)) return known;

@@ -5,6 +5,7 @@
 #include "oubli/model/arrays/model.h"
 #include "oubli/model/model_file.h"
 #include "oubli/model/onnx/model.h"
+#include "oubli/model/sklearn/model.h"
 #include "oubli/model/torch/model.h"
 
 namespace oubli {
@@ -29,6 +30,7 @@ constexpr std::array kFormats{
     Format{FileKind::torch, open_as<TorchModel>},
     Format{FileKind::torch_old, open_as<TorchModel>},
     Format{FileKind::torch_script, open_as<TorchModel>},  // refused there
+    Format{FileKind::pickle, open_as<SklearnModel>},
 };
 
 }  // namespace
@@ -38,7 +40,7 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
   const FileIdentity identity = identify(path);
   const auto format = std::ranges::find(kFormats, identity.kind, &Format::kind);
   if (format == kFormats.end())
-    refuse(path, identity, "a model: .onnx, .pth, .safetensors, .npz or .npy");
+    refuse(path, identity, "a model: .onnx, .pth, .pkl, .joblib, .safetensors, .npz or .npy");
   return format->open(path, choice);
 }
 

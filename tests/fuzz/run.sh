@@ -7,7 +7,7 @@
 # 16 times the input.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-all=(npy npz safetensors onnx idx cifar pgm image config receipt report envelope bundle)
+all=(npy npz safetensors onnx pickle idx cifar pgm image config receipt report envelope bundle)
 budget=(-max_total_time=6)
 targets=()
 while [ $# -gt 0 ]; do

@@ -18,7 +18,7 @@
 #include "oubli/base/file.h"
 #include "oubli/base/random.h"
 #include "oubli/data/load.h"
-#include "oubli/experiment/plan.h"
+#include "oubli/experiment/run_config.h"
 #include "oubli/nn/executor.h"
 #include "oubli/nn/images.h"
 #include "oubli/nn/kernels.h"

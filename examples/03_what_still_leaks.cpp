@@ -1,7 +1,7 @@
 // How well do the remaining logits of one model detect inputs of the forgotten class?
 #include <cstdio>
 
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/filtration/filtration.h"
 #include "toy.h"
@@ -29,7 +29,7 @@ int main() {
     oubli::Matrix<float> shown(filtered.rows(), filtered.cols());
     for (std::size_t i = 0; i < shown.flat().size(); ++i)
       shown.flat()[i] = static_cast<float>(filtered.flat()[i]);
-    const oubli::Leak leak = oubli::measure_leaks(shown, toy.labels, forget).at(0);
+    const oubli::Recognition leak = oubli::measure_recognition(shown, toy.labels, forget).at(0);
     std::printf("%-14s ghost logit AUC %.3f, linear read-out AUC %.3f\n",
                 std::string(name_of(method)).c_str(), leak.ghost, leak.readout.value_or(-1));
     sound = sound && leak.ghost >= 0.5 && leak.ghost <= 1;

@@ -36,18 +36,18 @@ std::string_view name_of(Attack attack) {
   return "?";
 }
 
-std::string_view describe(Attack attack) {
+std::string_view title_of(Attack attack) {
   switch (attack) {
     case Attack::nearest_neighbours:
       return "5 nearest neighbours";
     case Attack::forest:
-      return "random forest, 10 trees of depth 5";
+      return "random forest (10 trees)";
     case Attack::adaboost:
-      return "AdaBoost, 50 stumps";
+      return "AdaBoost";
     case Attack::logistic:
       return "logistic regression";
     case Attack::strong_forest:
-      return "random forest, 100 trees of unlimited depth";
+      return "random forest (100 deep trees)";
   }
   return "?";
 }

@@ -18,8 +18,8 @@ inline constexpr Attack kAllAttacks[] = {Attack::nearest_neighbours, Attack::for
 
 // "nearest-neighbours", "forest", "adaboost", "logistic", "strong-forest"
 [[nodiscard]] std::string_view name_of(Attack attack);
-// "random forest, 10 trees of depth 5", for tables.
-[[nodiscard]] std::string_view describe(Attack attack);
+// "random forest (10 trees)", for sentences and charts.
+[[nodiscard]] std::string_view title_of(Attack attack);
 // Error{usage} with the nearest names if there is none.
 [[nodiscard]] Attack attack_of(const std::string& name);
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "oubli/audit/leak.h"
 #include "oubli/audit/model_figures.h"
+#include "oubli/audit/recognition.h"
 #include "oubli/base/error.h"
 #include "oubli/base/workers.h"
 
@@ -225,19 +225,6 @@ void warn_of_sizes(AuditResult& result, const AuditInput& input) {
 }
 
 }  // namespace
-
-std::optional<AuditResult::Worst> AuditResult::worst() const {
-  std::optional<Worst> worst;
-  for (const ClassLeaks& of_class : leaks.classes) {
-    if (!of_class.forgotten) continue;
-    for (const ObserverLeak& leak : of_class.observers)
-      for (const AttackFigure& attack : leak.attacks)
-        if (attack.advantage.value &&
-            (!worst || *attack.advantage.value > *worst->attack.advantage.value))
-          worst = {of_class.label, leak.observer, attack};
-  }
-  return worst;
-}
 
 AuditResult audit(const AuditInput& input, const AuditOptions& options, const Leaks* floor) {
   const AuditSamples& samples = input.samples;

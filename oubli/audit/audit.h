@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oubli/audit/figure.h"
+#include "oubli/audit/leaks.h"
 #include "oubli/audit/population.h"
 #include "oubli/audit/tell_apart.h"
 
@@ -79,7 +80,7 @@ struct AuditResult {
   struct Worst {
     std::uint32_t label = 0;
     Observer observer = Observer::logits;
-    AttackFigure attack;
+    AttackLeak attack;
   };
   [[nodiscard]] std::optional<Worst> worst() const;
 };
@@ -90,8 +91,11 @@ struct AuditResult {
 [[nodiscard]] AuditResult audit(const AuditInput& input, const AuditOptions& options,
                                 const Leaks* floor = nullptr);
 
-// "format": "oubli-audit", "version": 1
+// "format": "oubli-audit", "version": 1. What a file says of the options is read back; attacks,
+// observers and the rest of them it does not say. from_json: Error{bad_input} that begins with the
+// place.
 void to_json(nlohmann::json& json, const AuditResult& result);
+void from_json(const nlohmann::json& json, AuditResult& result);
 // A table for people, per observer; and one CSV line per class, observer and attack.
 [[nodiscard]] std::string to_text(const AuditResult& result);
 [[nodiscard]] std::string to_csv(const AuditResult& result);

@@ -37,7 +37,7 @@ TEST(AuditStatistical, EqualPopulationsCannotBeToldApart) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Leaks leaks = leaks_of(made, made, 100 + seed, {.directions = 100, .seed = seed});
     for (const ObserverLeak& leak : leaks.forgotten) {
-      for (const AttackFigure& attack : leak.attacks)
+      for (const AttackLeak& attack : leak.attacks)
         EXPECT_LT(std::abs(*attack.advantage.value), 0.118) << name_of(attack.attack);
       if (leak.observer == Observer::label) continue;
       EXPECT_LT(*leak.ks_largest.value, 0.07);
@@ -59,7 +59,7 @@ TEST(AuditStatistical, GaussiansGiveTheBayesAdvantage) {
     options.attacks.push_back(Attack::strong_forest);
     const ObserverLeak leak = leaks_of(seen, unseen, 200, options).forgotten[0];
     const double bayes = 2 * phi(d / 2) - 1;
-    for (const AttackFigure& attack : leak.attacks) {
+    for (const AttackLeak& attack : leak.attacks) {
       EXPECT_LT(*attack.advantage.value, bayes + 4 * 0.0144) << name_of(attack.attack) << ' ' << d;
       if (attack.attack != Attack::logistic) continue;
       EXPECT_NEAR(*attack.advantage.value, bayes, 4 * 0.0144 + 0.01) << d;

@@ -168,7 +168,7 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   ASSERT_TRUE(result.worst().has_value());
   EXPECT_EQ(result.worst()->label, 1U);
   for (const ObserverLeak& leak : result.leaks.forgotten)
-    for (const AttackFigure& attack : leak.attacks)
+    for (const AttackLeak& attack : leak.attacks)
       EXPECT_LE(*attack.advantage.value, *result.worst()->attack.advantage.value);
 
   const nlohmann::json json = result;

@@ -1,7 +1,8 @@
 #include "oubli/audit/figure.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "oubli/base/json_fields.h"
 
 namespace oubli {
 
@@ -29,8 +30,22 @@ void to_json(nlohmann::json& json, const Figure& figure) {
   if (!figure.low && !figure.reason.empty()) json["interval_reason"] = figure.reason;
 }
 
+void from_json(const nlohmann::json& json, Figure& figure) {
+  figure = {};
+  if (json.is_number()) return read_value(json, figure.value);
+  read_field(json, "value", figure.value);
+  read_field(json, "low", figure.low);
+  read_field(json, "high", figure.high);
+  read_field(json, figure.value ? "interval_reason" : "reason", figure.reason);
+}
+
 void to_json(nlohmann::json& json, const MeanStd& figure) {
   json = {{"mean", figure.mean}, {"std", figure.std}};
+}
+
+void from_json(const nlohmann::json& json, MeanStd& figure) {
+  require_field(json, "mean", figure.mean);
+  require_field(json, "std", figure.std);
 }
 
 }  // namespace oubli

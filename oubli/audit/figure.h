@@ -30,8 +30,11 @@ struct MeanStd {
 [[nodiscard]] MeanStd mean_std(std::span<const double> values);
 
 // {"value": .., "low": .., "high": ..}, {"value": .., "interval_reason": ".."} or
-// {"value": null, "reason": ".."}
+// {"value": null, "reason": ".."}; {"mean": .., "std": ..}. from_json: Error{bad_input} that begins
+// with the place; a bare number is a figure, too.
 void to_json(nlohmann::json& json, const Figure& figure);
+void from_json(const nlohmann::json& json, Figure& figure);
 void to_json(nlohmann::json& json, const MeanStd& figure);
+void from_json(const nlohmann::json& json, MeanStd& figure);
 
 }  // namespace oubli

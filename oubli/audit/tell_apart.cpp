@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 
@@ -296,12 +295,9 @@ ObserverLeak to_leak(Observer observer, const ClassAudit::ObserverResult& result
                      const AuditOptions& options, const ModelBootstrap& bootstrap) {
   ObserverLeak leak;
   leak.observer = observer;
-  for (std::size_t a = 0; a < options.attacks.size(); ++a) {
+  for (std::size_t a = 0; a < options.attacks.size(); ++a)
     leak.attacks.push_back(
         {options.attacks[a], advantage(result.attacks[a], result.images, bootstrap)});
-    if (*leak.attacks[a].advantage.value > *leak.attacks[leak.worst].advantage.value)
-      leak.worst = a;
-  }
   if (observer == Observer::label) {
     const Figure none = Figure::missing("a label is not a number: there is nothing to project");
     leak.ks = leak.ks_largest = leak.ks_ones = none;
@@ -412,29 +408,6 @@ Leaks tell_apart(const Population& first, const Population& second, const AuditS
   leaks.forgotten = forgotten_mean.leaks(options, bootstrap);
   leaks.retained = retained_mean.leaks(options, bootstrap);
   return leaks;
-}
-
-void to_json(nlohmann::json& json, const ObserverLeak& leak) {
-  json = {{"observer", name_of(leak.observer)}, {"attacks", nlohmann::json::array()}};
-  for (const AttackFigure& attack : leak.attacks)
-    json["attacks"].push_back(
-        {{"attack", name_of(attack.attack)}, {"advantage", attack.advantage}});
-  if (!leak.attacks.empty()) json["worst"] = name_of(leak.attacks[leak.worst].attack);
-  json["ks"] = leak.ks;
-  json["ks_largest"] = leak.ks_largest;
-  json["ks_ones"] = leak.ks_ones;
-}
-
-void to_json(nlohmann::json& json, const ClassLeaks& leaks) {
-  json = {{"class", leaks.label},
-          {"forgotten", leaks.forgotten},
-          {"points_train", leaks.points_train},
-          {"points_test", leaks.points_test},
-          {"observers", leaks.observers}};
-}
-
-void to_json(nlohmann::json& json, const Leaks& leaks) {
-  json = {{"classes", leaks.classes}, {"forgotten", leaks.forgotten}, {"retained", leaks.retained}};
 }
 
 }  // namespace oubli

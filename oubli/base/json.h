@@ -17,6 +17,8 @@ inline constexpr int kJsonDepth = 64;
 // A JSON document from outside. Error{bad_input} naming `what` and the place if it is damaged,
 // nests too deeply, or has a key twice in one object (readers disagree on which one counts).
 [[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const std::string& what);
+// The same where the order of keys says nothing: fast also for objects with many of them.
+[[nodiscard]] nlohmann::json parse_document(std::string_view text, const std::string& what);
 
 // The document as text, on one line if `indent` is negative. Names of files may hold any bytes and
 // JSON may not: those that are not UTF-8 become U+FFFD.

@@ -32,24 +32,17 @@ std::size_t display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
-  for (Column& column : columns_) column.title = printable(std::move(column.title));
-}
-
 void TextTable::add_row(std::vector<std::string> cells) {
-  OUBLI_ASSERT(cells.size() <= columns_.size());
-  cells.resize(columns_.size());
-  for (std::string& cell : cells) cell = printable(std::move(cell));
-  rows_.push_back(std::move(cells));
+  OUBLI_ASSERT(cells.size() <= columns.size());
+  cells.resize(columns.size());
+  rows.push_back(std::move(cells));
 }
-
-void TextTable::add_rule() { rows_.emplace_back(); }
 
 std::string TextTable::text() const {
-  std::vector<std::size_t> widths(columns_.size());
-  for (std::size_t j = 0; j < columns_.size(); ++j) {
-    widths[j] = display_width(columns_[j].title);
-    for (const auto& row : rows_)
+  std::vector<std::size_t> widths(columns.size());
+  for (std::size_t j = 0; j < columns.size(); ++j) {
+    widths[j] = display_width(columns[j].title);
+    for (const auto& row : rows)
       if (!row.empty()) widths[j] = std::max(widths[j], display_width(row[j]));
   }
   std::string rule;
@@ -63,17 +56,17 @@ std::string TextTable::text() const {
   };
   const auto add_cells = [&](const auto& cell_of) {
     std::string line;
-    for (std::size_t j = 0; j < columns_.size(); ++j)
-      line += (j == 0 ? "" : "  ") + pad(cell_of(j), widths[j], columns_[j].align);
+    for (std::size_t j = 0; j < columns.size(); ++j)
+      line += (j == 0 ? "" : "  ") + pad(cell_of(j), widths[j], columns[j].align);
     add_line(std::move(line));
   };
-  add_cells([this](std::size_t j) { return columns_[j].title; });
+  add_cells([this](std::size_t j) { return printable(columns[j].title); });
   add_line(rule);
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     if (row.empty())
       add_line(rule);
     else
-      add_cells([&row](std::size_t j) { return row[j]; });
+      add_cells([&row](std::size_t j) { return printable(row[j]); });
   }
   return out;
 }
@@ -81,15 +74,15 @@ std::string TextTable::text() const {
 std::string TextTable::markdown() const {
   const auto escaped = [](const std::string& cell) {
     std::string out;
-    for (const char c : cell) out += c == '|' ? "\\|" : std::string(1, c);
+    for (const char c : printable(cell)) out += c == '|' ? "\\|" : std::string(1, c);
     return out;
   };
   std::string out = "|";
-  for (const Column& column : columns_) out += ' ' + escaped(column.title) + " |";
+  for (const Column& column : columns) out += ' ' + escaped(column.title) + " |";
   out += "\n|";
-  for (const Column& column : columns_) out += column.align == Align::left ? "---|" : "---:|";
+  for (const Column& column : columns) out += column.align == Align::left ? "---|" : "---:|";
   out += '\n';
-  for (const auto& row : rows_) {
+  for (const auto& row : rows) {
     if (row.empty()) continue;
     out += '|';
     for (const std::string& cell : row) out += ' ' + escaped(cell) + " |";

@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   } catch (const oubli::Error& error) {
     return report(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(ErrorCode::io, "out of memory; nothing was written");
+    return report(ErrorCode::io, "out of memory; no file was left half written");
   } catch (const std::system_error& error) {
     // No thread to be had, a folder that cannot be listed, ...
     return report(ErrorCode::io, fmt::format("the operating system refused: {}", error.what()));

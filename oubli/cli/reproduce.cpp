@@ -67,7 +67,7 @@ RunConfig config_of(const Options& options) {
                    .forget = recipe.forget,
                    .parts = {},
                    .each_class = 0,
-                   .samples = options.samples,
+                   .samples = {},
                    .keep_models = options.keep_models};
   const std::size_t models = options.models != 0 ? options.models : recipe.models;
   for (const std::size_t hidden :
@@ -80,13 +80,7 @@ RunConfig config_of(const Options& options) {
     config.parts.push_back(
         {.hidden = hidden, .models = models, .second = options.floor_models.value_or(models)});
   }
-  for (const std::string& s : config.samples) {
-    const bool number = !s.empty() && s.size() < 10 &&
-                        std::ranges::all_of(s, [](char c) { return c >= '0' && c <= '9'; });
-    if (s != "all" && (!number || std::stoul(s) == 0)) {
-      fail(ErrorCode::usage, "--samples {}: numbers from 1, or 'all'", s);
-    }
-  }
+  for (const std::string& word : options.samples) config.samples.push_back(sample_count_of(word));
   if (options.each_class) {
     config.each_class = *options.each_class != 0 ? *options.each_class : models;
   }
@@ -107,13 +101,14 @@ void run(const Options& options) {
   const bool many = started_by_mpi();
   const unsigned jobs = options.jobs != 0 ? options.jobs : many ? 1 : available_cores();
   const auto scheduler = many ? mpi_scheduler(jobs, stop) : thread_scheduler(jobs, stop);
-  nlohmann::json results;
+  std::optional<Results> results;
   try {
     results = reproduce(*scheduler, wanted, stop);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     if (many) {
+      const auto* ours = dynamic_cast<const Error*>(&error);
       fmt::print(stderr, "oubli: {}: {}\n", scheduler->name(), error.what());
-      scheduler->abort(error.exit_code());
+      scheduler->abort(ours != nullptr ? ours->exit_code() : static_cast<int>(ErrorCode::bug));
     }
     throw;
   }
@@ -122,9 +117,9 @@ void run(const Options& options) {
     say(fmt::format("trained; 'oubli reproduce {} --run {}' audits", options.experiment,
                     wanted.folder.string()));
   } else if (options.as_json) {
-    fmt::print("{}\n", to_text(results, 1));
+    fmt::print("{}\n", to_text(nlohmann::json(*results), 1));
   } else {
-    fmt::print("{}", options.markdown ? tables_as_markdown(results) : tables_as_text(results));
+    fmt::print("{}", options.markdown ? to_markdown(results->tables) : to_text(results->tables));
   }
   if (!options.train_only) {
     const std::array<std::filesystem::path, 1> inputs = {wanted.folder};

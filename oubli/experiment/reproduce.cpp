@@ -3,16 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/data/load.h"
-#include "oubli/experiment/analysis.h"
+#include "oubli/experiment/audit_task.h"
 #include "oubli/experiment/results.h"
-#include "oubli/experiment/training.h"
+#include "oubli/experiment/run_trial.h"
+#include "oubli/experiment/tables.h"
 
 namespace oubli {
 namespace {
@@ -35,18 +40,61 @@ std::string population_name(const RunConfig& config, const Trial& trial) {
   return id.substr(0, id.rfind('-'));
 }
 
-}  // namespace
+// Everything of a run whose audits are all there.
+Results assemble_results(const RunFolder& folder) {
+  const RunConfig& config = folder.config();
+  const Recipe& recipe = recipe_of(config.experiment);
+  Results results{.experiment = config.experiment,
+                  .data_set = recipe.data_set,
+                  .architecture = recipe.architecture,
+                  .seed = config.seed,
+                  .class_names = {},
+                  .config = config,
+                  .failed = {},
+                  .parts = {},
+                  .each_class = {},
+                  .tables = {}};
+  for (const Trial& trial : trials_of(config)) {
+    const auto record = folder.record(trial.id);
+    if (record && !record->done) results.failed.push_back({trial.id, record->reason});
+  }
+  for (const AuditTask& task : audit_tasks_of(config)) {
+    AuditRecord record = read_audit(folder, task);
+    std::vector<PartResult>& list = task.each_class ? results.each_class : results.parts;
+    if (list.empty() || list.back().hidden != task.hidden || list.back().forgotten != task.forget) {
+      list.push_back({.hidden = task.hidden, .forgotten = task.forget});
+      list.back().unseen = record.unseen;
+    }
+    PartResult& part = list.back();
+    if (results.class_names.empty() && record.audit)
+      results.class_names = record.audit->class_names;
+    if (task.treatment == Treatment(Floor{})) {
+      part.floor = std::move(record.audit);
+      part.second = record.seen;
+      continue;
+    }
+    if (task.treatment == Treatment(Method::naive)) part.seen = record.seen;
+    part.treatments.push_back({.treatment = task.treatment,
+                               .means = task.means,
+                               .failed = std::move(record.failed),
+                               .reason = std::move(record.reason),
+                               .audit = std::move(record.audit)});
+  }
+  results.tables = make_tables(results);
+  return results;
+}
 
-json reproduce(Scheduler& scheduler, const ReproduceOptions& options, const std::stop_token& stop) {
+std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOptions& options,
+                                       const std::stop_token& stop) {
   std::optional<RunFolder> folder;
   const std::string shared = scheduler.share([&] {
     folder = RunFolder::open_for_writing(options.folder, options.config);
-    return json(folder->config()).dump();
+    return to_text(json(folder->config()), -1);
   });
   if (!folder) folder = RunFolder::attach(options.folder, json::parse(shared).get<RunConfig>());
   const RunConfig& config = folder->config();
 
-  const std::vector<Trial> trials = plan_trials(config);
+  const std::vector<Trial> trials = trials_of(config);
   std::vector<std::size_t> todo;
   if (scheduler.is_main()) {
     todo = indices_where(trials, [&](const Trial& trial) {
@@ -67,10 +115,10 @@ json reproduce(Scheduler& scheduler, const ReproduceOptions& options, const std:
   });
   if (options.train_only) {
     scheduler.finish();
-    return nullptr;
+    return std::nullopt;
   }
 
-  const std::vector<AuditTask> audits = plan_audits(config);
+  const std::vector<AuditTask> audits = audit_tasks_of(config);
   std::vector<std::size_t> unaudited;
   if (scheduler.is_main()) {
     unaudited =
@@ -85,10 +133,22 @@ json reproduce(Scheduler& scheduler, const ReproduceOptions& options, const std:
     run_audit(*folder, audits[i], test, stop);
   });
   scheduler.finish();
-  if (!scheduler.is_main()) return nullptr;
-  json results = assemble_results(*folder);
-  write_file(folder->results(), results.dump(1) + "\n");
+  if (!scheduler.is_main()) return std::nullopt;
+  Results results = assemble_results(*folder);
+  write_file(folder->results(), to_text(json(results), 1) + "\n");
   return results;
+}
+
+}  // namespace
+
+std::optional<Results> reproduce(Scheduler& scheduler, const ReproduceOptions& options,
+                                 const std::stop_token& stop) try {
+  return train_and_audit(scheduler, options, stop);
+} catch (const std::bad_alloc&) {
+  fail(ErrorCode::io,
+       "out of memory; what is finished stays in {}: the same command does the rest, and fewer "
+       "--jobs take less memory",
+       options.folder.string());
 }
 
 RunStatus status_of(const fs::path& path) {
@@ -100,7 +160,7 @@ RunStatus status_of(const fs::path& path) {
   double seconds = 0;
   std::map<std::size_t, std::pair<double, std::size_t>> cost;  // by size: seconds, trials
   std::map<std::size_t, std::size_t> left;
-  for (const Trial& trial : plan_trials(config)) {
+  for (const Trial& trial : trials_of(config)) {
     const std::string name = population_name(config, trial);
     auto row = std::ranges::find_if(status.rows,
                                     [&](const RunStatus::Row& r) { return r.population == name; });
@@ -130,7 +190,7 @@ RunStatus status_of(const fs::path& path) {
     if (trials > 0) seconds += static_cast<double>(count) * spent / static_cast<double>(trials);
   }
   if (known) status.seconds_left = seconds / static_cast<double>(underway.size());
-  for (const AuditTask& task : plan_audits(config)) {
+  for (const AuditTask& task : audit_tasks_of(config)) {
     ++status.audits_planned;
     if (is_audited(folder, task)) ++status.audits_done;
   }

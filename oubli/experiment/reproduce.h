@@ -1,10 +1,11 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stop_token>
 
-#include "oubli/experiment/plan.h"
+#include "oubli/experiment/results.h"
+#include "oubli/experiment/run_config.h"
 #include "oubli/experiment/scheduler.h"
 
 namespace oubli {
@@ -16,10 +17,12 @@ struct ReproduceOptions {
 };
 
 // The whole experiment: trains what is missing, audits what is missing, writes results.json.
-// Every process of a job calls it; the main one gets the results (null if train_only), the others
-// null. Trials that failed before are tried again.
-[[nodiscard]] nlohmann::json reproduce(Scheduler& scheduler, const ReproduceOptions& options,
-                                       const std::stop_token& stop);
+// Every process of a job calls it; the main one gets the results (none if train_only), the others
+// none. Trials that failed before are tried again. Error{io} if memory does not suffice: what was
+// finished stays in the folder.
+[[nodiscard]] std::optional<Results> reproduce(Scheduler& scheduler,
+                                               const ReproduceOptions& options,
+                                               const std::stop_token& stop);
 
 // How far a run is. For people, and as JSON.
 struct RunStatus {

@@ -2,202 +2,119 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include <set>
 
-#include "oubli/base/file.h"
-#include "oubli/base/text_table.h"
-#include "oubli/experiment/analysis.h"
-#include "oubli/experiment/tables.h"
+#include "oubli/base/json_fields.h"
 
 namespace oubli {
 namespace {
 
 using nlohmann::json;
 
-json method_entry(const AuditTask& task, const json& file) {
-  json entry = {{"method", task.method},
-                {"failed", file.at("failed")},
-                {"reason", file.at("reason")},
-                {"audit", file.at("audit")}};
-  if (!task.samples.empty()) {
-    entry["samples"] = task.samples;
-    entry["means_from"] = task.means_from;
+json to_json(const TreatmentResult& result) {
+  json out = {{"method", name_of(result.treatment)},
+              {"failed", result.failed},
+              {"reason", result.reason},
+              {"audit", nullptr}};
+  if (result.audit) out["audit"] = *result.audit;
+  if (result.means) {
+    out["samples"] = to_text(result.means->samples);
+    out["means_from"] = name_of(result.means->source);
   }
-  return entry;
+  return out;
 }
 
-// Fixed digits; never "-0.000".
-std::string fixed(double value, int digits) {
-  std::string text = fmt::format("{:.{}f}", value, digits);
-  if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
-  return text;
+// "normalization", "normalization, 10 of test"
+std::string variant_of(const TreatmentResult& result) {
+  std::string out = name_of(result.treatment);
+  if (result.means)
+    out += fmt::format(", {} of {}", to_text(result.means->samples), name_of(result.means->source));
+  return out;
 }
 
-std::string number(const json& cell, const char* key, const char* deviation) {
-  if (!cell.contains(key)) return "";
-  const int digits = cell.value("digits", 3);
-  const int first = std::string_view(key) == "paper" ? cell.value("paper_digits", digits) : digits;
-  std::string text = fixed(cell.at(key).get<double>(), first);
-  if (cell.contains(deviation)) {
-    const int second = std::string_view(key) == "paper" ? 2 : digits;
-    text += fmt::format(" ± {:.{}f}", cell.at(deviation).get<double>(), second);
-  }
-  return text;
-}
-
-std::string interval(const json& cell) {
-  if (!cell.contains("low") || !cell.contains("high")) return "";
-  const int digits = cell.value("digits", 3);
-  return fmt::format("{:.{}f} to {:.{}f}", cell.at("low").get<double>(), digits,
-                     cell.at("high").get<double>(), digits);
-}
-
-std::string ours(const json& cell) {
-  const std::string text = number(cell, "ours", "ours_sd");
-  return text.empty() ? cell.value("reason", "") : text;
-}
-
-// The cell of the same measure for another observer, where the table has one.
-const json* other_observer(const json& cells, const json& cell, const char* observer) {
-  for (const json& other : cells) {
-    if (other.at("measure") == cell.at("measure") && other.at("observer") == observer)
-      return &other;
-  }
-  return nullptr;
-}
-
-TextTable text_table(const json& table) {
-  using Align = TextTable::Align;
-  const std::size_t keys = table.at("keys");
-  const json& rows = table.at("rows");
-  const auto any = [&](const char* key) {
-    return std::ranges::any_of(rows, [&](const json& row) {
-      return std::ranges::any_of(row.at("cells"), [&](const json& c) { return c.contains(key); });
-    });
-  };
-  // An observer's own column stands beside the logits' if the table has logits at all.
-  const bool observers = std::ranges::any_of(rows, [](const json& row) {
-    const json& cells = row.at("cells");
-    return std::ranges::any_of(cells, [&](const json& c) {
-      return c.at("observer") == "logits" && other_observer(cells, c, "label") != nullptr;
-    });
-  });
-  const bool paper = any("paper");
-  const bool intervals = any("low");
-  const bool floors = any("floor");
-  std::vector<TextTable::Column> columns = {{"inputs", Align::left}};
-  for (std::size_t i = 0; i < keys; ++i) columns.push_back({table.at("columns")[i], Align::left});
-  columns.push_back({"measure", Align::left});
-  if (paper) columns.push_back({"paper", Align::right});
-  columns.push_back({"ours", Align::right});
-  if (intervals) columns.push_back({"95 % interval", Align::right});
-  if (floors) columns.push_back({"floor", Align::right});
-  if (observers) {
-    columns.push_back({"probabilities", Align::right});
-    columns.push_back({"label", Align::right});
-  }
-  TextTable text(columns);
-  std::string group;
-  for (const json& row : rows) {
-    if (row.at("group") != group && !group.empty()) text.add_rule();
-    group = row.at("group");
-    for (const json& cell : row.at("cells")) {
-      if (observers && cell.at("observer") != "logits") continue;
-      std::vector<std::string> line = {group};
-      for (const json& key : row.at("keys")) line.push_back(key);
-      line.push_back(cell.at("measure"));
-      if (paper) line.push_back(number(cell, "paper", "paper_sd"));
-      line.push_back(ours(cell));
-      if (intervals) line.push_back(interval(cell));
-      if (floors) line.push_back(number(cell, "floor", ""));
-      if (observers) {
-        for (const char* observer : {"probabilities", "label"}) {
-          const json* other = other_observer(row.at("cells"), cell, observer);
-          line.push_back(other == nullptr ? "" : ours(*other));
-        }
-      }
-      text.add_row(std::move(line));
-    }
-  }
-  return text;
-}
-
-std::string title_of(const json& table) {
-  if (!table.contains("number")) return table.at("title");
-  return fmt::format("Table {} ({}): {}", table.at("number").get<std::string>(),
-                     table.at("place").get<std::string>(), table.at("title").get<std::string>());
+json to_json(const PartResult& part) {
+  json out = {{"hidden", part.hidden},
+              {"forgotten", part.forgotten},
+              {"models", {{"seen", part.seen}, {"unseen", part.unseen}}},
+              {"floor", nullptr},
+              {"methods", json::array()}};
+  if (part.second) out["models"]["second"] = *part.second;
+  if (part.floor) out["floor"] = *part.floor;
+  for (const TreatmentResult& result : part.treatments) out["methods"].push_back(to_json(result));
+  return out;
 }
 
 }  // namespace
 
-json assemble_results(const RunFolder& folder) {
-  const RunConfig& config = folder.config();
-  const Recipe& recipe = recipe_of(config.experiment);
-  json results = {{"format", "oubli-results"},
-                  {"version", 1},
-                  {"experiment", config.experiment},
-                  {"data_set", recipe.data_set},
-                  {"architecture", recipe.architecture},
-                  {"seed", config.seed},
-                  {"config", config},
-                  {"class_names", json::array()},
-                  {"failed", json::array()},
-                  {"parts", json::array()},
-                  {"each_class", json::array()}};
-  for (const Trial& trial : plan_trials(config)) {
-    const auto record = folder.record(trial.id);
-    if (record && !record->done) {
-      results["failed"].push_back({{"id", trial.id}, {"reason", record->reason}});
-    }
+void from_json(const json& in, TreatmentResult& result) {
+  require_named(in, "method", result.treatment, treatment_of);
+  if (!member(in, "samples").is_null() || !member(in, "means_from").is_null()) {
+    result.means.emplace();
+    if (!member(in, "samples").is_null())
+      require_named(in, "samples", result.means->samples, sample_count_of);
+    if (!member(in, "means_from").is_null())
+      require_named(in, "means_from", result.means->source, means_source_of);
   }
-  for (const AuditTask& task : plan_audits(config)) {
-    const json file = json::parse(read_text_file(folder.audit(task.name)));
-    json& list = results[task.each_class ? "each_class" : "parts"];
-    if (list.empty() || list.back().at("hidden") != task.hidden ||
-        list.back().at("forgotten") != json(task.forget)) {
-      list.push_back({{"hidden", task.hidden},
-                      {"forgotten", task.forget},
-                      {"models", file.at("models")},
-                      {"floor", nullptr},
-                      {"methods", json::array()}});
-    }
-    json& part = list.back();
-    if (task.method == "floor") {
-      part["floor"] = file.at("audit");
-      part["models"] = {{"second", file.at("models").at("seen")},
-                        {"unseen", file.at("models").at("unseen")},
-                        {"seen", 0}};
-    } else {
-      part["methods"].push_back(method_entry(task, file));
-      if (task.method == "naive") part["models"]["seen"] = file.at("models").at("seen");
-    }
-    if (results["class_names"].empty() && file.at("audit").is_object()) {
-      results["class_names"] = file.at("audit").value("class_names", json::array());
-    }
-  }
-  results["tables"] = make_tables(results);
-  return results;
+  read_field(in, "failed", result.failed);
+  read_field(in, "reason", result.reason);
+  read_field(in, "audit", result.audit);
 }
 
-std::string tables_as_text(const json& results) {
-  std::string text;
-  for (const json& table : results.at("tables")) {
-    text += title_of(table) + "\n\n" + text_table(table).text() + "\n";
-    for (const json& note : table.at("notes")) text += note.get<std::string>() + "\n";
-    text += "\n";
-  }
-  return text;
+void from_json(const json& in, PartResult& part) {
+  read_field(in, "hidden", part.hidden);
+  read_field(in, "forgotten", part.forgotten);
+  if (const json& models = member(in, "models"); !models.is_null())
+    at_place("models", [&] {
+      read_field(models, "seen", part.seen);
+      read_field(models, "unseen", part.unseen);
+      read_field(models, "second", part.second);
+    });
+  read_field(in, "floor", part.floor);
+  read_field(in, "methods", part.treatments);
+  std::set<std::string> known;
+  for (std::size_t i = 0; i < part.treatments.size(); ++i)
+    if (!known.insert(variant_of(part.treatments[i])).second)
+      fail(ErrorCode::bad_input, "methods[{}]: {} is there twice", i,
+           variant_of(part.treatments[i]));
 }
 
-std::string tables_as_markdown(const json& results) {
-  std::string text;
-  for (const json& table : results.at("tables")) {
-    text += "### " + title_of(table) + "\n\n" + text_table(table).markdown() + "\n";
-    for (const json& note : table.at("notes")) text += note.get<std::string>() + "\n";
-    text += "\n";
-  }
-  return text;
+void to_json(json& out, const FailedNetwork& network) {
+  out = {{"id", network.id}, {"reason", network.reason}};
+}
+
+void from_json(const json& in, FailedNetwork& network) {
+  read_field(in, "id", network.id);
+  read_field(in, "reason", network.reason);
+}
+
+void to_json(json& out, const Results& results) {
+  out = {{"format", "oubli-results"},
+         {"version", 1},
+         {"experiment", results.experiment},
+         {"data_set", results.data_set},
+         {"architecture", results.architecture},
+         {"seed", results.seed},
+         {"config", results.config},
+         {"class_names", results.class_names},
+         {"failed", results.failed},
+         {"parts", json::array()},
+         {"each_class", json::array()},
+         {"tables", results.tables}};
+  for (const PartResult& part : results.parts) out["parts"].push_back(to_json(part));
+  for (const PartResult& part : results.each_class) out["each_class"].push_back(to_json(part));
+}
+
+void from_json(const json& in, Results& results) {
+  read_field(in, "experiment", results.experiment);
+  read_field(in, "data_set", results.data_set);
+  read_field(in, "architecture", results.architecture);
+  read_field(in, "seed", results.seed);
+  read_field(in, "config", results.config);
+  read_field(in, "class_names", results.class_names);
+  read_field(in, "failed", results.failed);
+  read_field(in, "parts", results.parts);
+  read_field(in, "each_class", results.each_class);
+  read_field(in, "tables", results.tables);
 }
 
 }  // namespace oubli

@@ -9,12 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
-#include "oubli/base/json.h"
+#include "oubli/base/json_fields.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 
@@ -24,21 +23,20 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kRunVersion = 1;
-constexpr int kTrialVersion = 1;
+constexpr std::size_t kRunVersion = 1;
+constexpr std::size_t kTrialVersion = 1;
 constexpr std::array<const char*, 7> kFolders = {"trials", "logits",   "means", "refit",
                                                  "models", "underway", "audits"};
 
-json read_json(const fs::path& path, std::string_view format, int version) {
-  const std::string text = read_text_file(path);
-  json file = parse_json(text, path.string());
+json read_json(const fs::path& path, std::string_view format, std::size_t version) {
+  json file = parse_document(read_text_file(path), path.string());
   if (!file.is_object() || file.value("format", json()) != format) {
     fail(ErrorCode::bad_input, "{}: not a file of format '{}'", path.string(), format);
   }
-  if (const json found = file.value("version", json());
+  if (const json& found = member(file, "version");
       !found.is_number_integer() || found < 1 || found > version) {
     fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
-         path.string(), found.dump(), version);
+         path.string(), to_text(found, -1), version);
   }
   return file;
 }
@@ -49,12 +47,40 @@ std::string build_name() {
                      *kArchitecture != '\0' ? kArchitecture : "portable");
 }
 
-RunConfig config_of(const json& file, const fs::path& path) {
-  try {
-    return file.at("config").get<RunConfig>();
-  } catch (const json::exception& error) {
-    fail(ErrorCode::bad_input, "{}: {}", path.string(), error.what());
-  }
+// run.json
+struct RunFile {
+  RunConfig config;
+  std::vector<std::string> builds;  // that worked on it
+};
+
+void from_json(const json& in, RunFile& file) {
+  require_field(in, "config", file.config);
+  read_field(in, "builds", file.builds);
+}
+
+RunFile read_run_file(const fs::path& path) {
+  return read_document<RunFile>(read_json(path, "oubli-run", kRunVersion), path.string());
+}
+
+// trials/ID.json
+struct TrialFile {
+  RunFolder::Record record;
+  std::vector<std::pair<std::string, std::uint64_t>> files;  // and their sizes
+};
+
+void from_json(const json& in, TrialFile& file) {
+  std::string state;
+  read_field(in, "state", state);
+  file.record.done = state == "done";
+  read_field(in, "reason", file.record.reason);
+  read_field(in, "seconds", file.record.seconds);
+  if (!file.record.done) return;
+  at_place("files", [&] {
+    const json& files = member(in, "files");
+    if (!files.is_object()) refuse_value(files, "an object");
+    for (const auto& [name, size] : files.items())
+      at_place(name, [&] { read_value(size, file.files.emplace_back(name, 0).second); });
+  });
 }
 
 }  // namespace
@@ -88,7 +114,7 @@ RunFolder RunFolder::open(fs::path path) {
          "{}: no run.json in it, so it is not a run folder; 'oubli reproduce' makes one",
          path.string());
   }
-  RunConfig config = config_of(read_json(file, "oubli-run", kRunVersion), file);
+  RunConfig config = read_run_file(file).config;
   return {std::move(path), std::move(config), nullptr};
 }
 
@@ -124,27 +150,25 @@ RunFolder RunFolder::open_for_writing(fs::path path, const RunConfig& wanted) {
   remove_stale_temporaries(path);
 
   const fs::path file = path / "run.json";
-  RunConfig config = wanted;
-  json builds = json::array();
+  RunConfig config = merge(wanted, wanted);  // sorted
+  std::vector<std::string> builds;
   if (fs::exists(file)) {
-    const json stored = read_json(file, "oubli-run", kRunVersion);
-    config = merge(config_of(stored, file), wanted);
-    builds = stored.value("builds", json::array());
-  } else {
-    config = merge(wanted, wanted);  // sorted
+    RunFile stored = read_run_file(file);
+    config = merge(stored.config, wanted);
+    builds = std::move(stored.builds);
   }
-  if (std::ranges::find(builds, json(build_name())) == builds.end()) {
+  if (std::ranges::find(builds, build_name()) == builds.end()) {
     if (!builds.empty()) {
       say(
           fmt::format("{}: begun by another build ({}); results are byte for byte the same only "
                       "within one build",
-                      path.string(), builds.back().get<std::string>()));
+                      path.string(), builds.back()));
     }
     builds.push_back(build_name());
   }
   const json content = {
       {"format", "oubli-run"}, {"version", kRunVersion}, {"config", config}, {"builds", builds}};
-  write_file(file, content.dump(2) + "\n");
+  write_file(file, to_text(content, 2) + "\n");
 
   RunFolder folder(std::move(path), std::move(config), std::move(lock));
   for (const auto& [id, who] : folder.underway()) {
@@ -170,27 +194,14 @@ fs::path RunFolder::audit(const std::string& name) const {
 std::optional<RunFolder::Record> RunFolder::record(const std::string& id) const {
   const fs::path path = path_ / "trials" / (id + ".json");
   if (!fs::exists(path)) return std::nullopt;
-  const json file = read_json(path, "oubli-trial", kTrialVersion);
-  Record record{.done = file.value("state", "") == "done",
-                .reason = file.value("reason", ""),
-                .seconds = file.value("seconds", 0.0)};
-  if (record.done) {
-    for (const auto& [name, size] : file.at("files").items()) {
-      std::error_code error;
-      if (fs::file_size(path_ / name, error) != size.get<std::uintmax_t>() || error) {
-        return std::nullopt;  // somebody took a file away: run it again
-      }
-    }
+  const auto file =
+      read_document<TrialFile>(read_json(path, "oubli-trial", kTrialVersion), path.string());
+  for (const auto& [name, size] : file.files) {
+    std::error_code error;
+    if (fs::file_size(path_ / name, error) != size || error)
+      return std::nullopt;  // somebody took a file away: run it again
   }
-  return record;
-}
-
-std::map<std::string, RunFolder::Record> RunFolder::records() const {
-  std::map<std::string, Record> result;
-  for (const Trial& trial : plan_trials(config_)) {
-    if (auto found = record(trial.id)) result.emplace(trial.id, std::move(*found));
-  }
-  return result;
+  return file.record;
 }
 
 void RunFolder::record_done(const std::string& id, const std::vector<fs::path>& files,
@@ -202,7 +213,7 @@ void RunFolder::record_done(const std::string& id, const std::vector<fs::path>& 
   const json content = {
       {"format", "oubli-trial"}, {"version", kTrialVersion}, {"id", id},
       {"state", "done"},         {"files", sizes},           {"seconds", seconds}};
-  write_file(path_ / "trials" / (id + ".json"), content.dump(2) + "\n");
+  write_file(path_ / "trials" / (id + ".json"), to_text(content, 2) + "\n");
 }
 
 void RunFolder::record_failed(const std::string& id, const std::string& reason,
@@ -210,7 +221,7 @@ void RunFolder::record_failed(const std::string& id, const std::string& reason,
   const json content = {
       {"format", "oubli-trial"}, {"version", kTrialVersion}, {"id", id},
       {"state", "failed"},       {"reason", reason},         {"seconds", seconds}};
-  write_file(path_ / "trials" / (id + ".json"), content.dump(2) + "\n");
+  write_file(path_ / "trials" / (id + ".json"), to_text(content, 2) + "\n");
 }
 
 RunFolder::Mark::~Mark() {

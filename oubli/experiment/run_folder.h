@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "oubli/experiment/plan.h"
+#include "oubli/experiment/run_config.h"
 
 namespace oubli {
 
@@ -24,7 +24,7 @@ namespace oubli {
 //   refit/ID.npy        float32, test samples x retained classes: fresh head on frozen features
 //   models/ID.onnx      if asked for
 //   underway/ID         which process is at it; left behind only by one that died
-//   audits/*.json       analysis of one method, with what it was computed from
+//   audits/*.json       the audit of one method, with what it was computed from
 //   results.json        everything, without times: see results.h
 class RunFolder {
  public:
@@ -59,8 +59,6 @@ class RunFolder {
   };
   // nullopt: not run yet, or its files are not all there whole.
   [[nodiscard]] std::optional<Record> record(const std::string& id) const;
-  // Records of every trial that has one, by id.
-  [[nodiscard]] std::map<std::string, Record> records() const;
   // Called last, after the trial's files are in place.
   void record_done(const std::string& id, const std::vector<std::filesystem::path>& files,
                    double seconds) const;

@@ -27,7 +27,7 @@ class RunFolderTest : public ::testing::Test {
     return {.experiment = "mnist",
             .forget = {0},
             .parts = {{.hidden = 50, .models = models, .second = models}},
-            .samples = {"all"}};
+            .samples = {kAllSamples}};
   }
 
   fs::path path_;
@@ -41,7 +41,6 @@ TEST_F(RunFolderTest, ATrialIsDoneWhenItsFilesAreThereWhole) {
   folder.record_done("mlp50-seen-000", {folder.logits("mlp50-seen-000")}, 1.5);
   ASSERT_TRUE(folder.record("mlp50-seen-000"));
   EXPECT_TRUE(folder.record("mlp50-seen-000")->done);
-  EXPECT_EQ(folder.records().size(), 1u);
   write_file(folder.logits("mlp50-seen-000"), "012345678");
   EXPECT_FALSE(folder.record("mlp50-seen-000"));
   fs::remove(folder.logits("mlp50-seen-000"));
@@ -55,6 +54,32 @@ TEST_F(RunFolderTest, AFailureKeepsItsReason) {
   ASSERT_TRUE(record);
   EXPECT_FALSE(record->done);
   EXPECT_EQ(record->reason, "the loss is not a number");
+}
+
+// A reason may quote a file name, and those hold any bytes.
+TEST_F(RunFolderTest, AReasonThatIsNotUtf8IsKeptAsFarAsJsonCan) {
+  const auto folder = RunFolder::open_for_writing(path_, config());
+  folder.record_failed("mlp50-seen-001", "caf\xe9.npy: no space left", 0.5);
+  EXPECT_EQ(folder.record("mlp50-seen-001")->reason, "caf\uFFFD.npy: no space left");
+}
+
+TEST_F(RunFolderTest, ADamagedRecordIsNamed) {
+  const auto folder = RunFolder::open_for_writing(path_, config());
+  const auto message = [&](const std::string& rest) {
+    write_file(path_ / "trials/a.json", R"({"format": "oubli-trial", "version": 1, )" + rest);
+    try {
+      (void)folder.record("a");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_input);
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(message(R"("state": 1})"), HasSubstr("a.json: state: 1 where text is wanted"));
+  EXPECT_THAT(message(R"("state": "done"})"),
+              HasSubstr("a.json: files: nothing where an object is wanted"));
+  EXPECT_THAT(message(R"("state": "done", "files": {"x": -1}})"),
+              HasSubstr("a.json: files.x: -1 where a whole number"));
 }
 
 TEST_F(RunFolderTest, ASecondProcessIsRefusedAndToldWhy) {

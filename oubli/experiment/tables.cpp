@@ -4,216 +4,181 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "oubli/experiment/published.h"
 
 namespace oubli {
 namespace {
 
-using nlohmann::json;
+using Cell = ResultTable::Cell;
+using Row = ResultTable::Row;
 
 struct AttackColumn {
   const char* measure;  // the paper's abbreviation
-  const char* attack;   // name_of(Attack)
+  Attack attack;
 };
-constexpr std::array kPaperAttacks = {AttackColumn{"NN", "nearest-neighbours"},
-                                      AttackColumn{"RF", "forest"}, AttackColumn{"AB", "adaboost"}};
+constexpr std::array kPaperAttacks = {AttackColumn{"NN", Attack::nearest_neighbours},
+                                      AttackColumn{"RF", Attack::forest},
+                                      AttackColumn{"AB", Attack::adaboost}};
 constexpr std::array kAllColumns = {kPaperAttacks[0], kPaperAttacks[1], kPaperAttacks[2],
-                                    AttackColumn{"LR", "logistic"}};
-constexpr std::array kObservers = {"logits", "probabilities", "label"};
+                                    AttackColumn{"LR", Attack::logistic}};
 
 const char* const kSoftmaxNote =
     "For observers of probabilities and labels normalization is naive deletion: it adds the same "
     "number to all logits of an input.";
 const char* const kFloorNote = "floor: a second batch of retrained networks against the first.";
 
-// Members that may be absent or null.
-const json& at(const json& object, const char* key) {
-  static const json null = nullptr;
-  if (!object.is_object()) return null;
-  const auto found = object.find(key);
-  return found == object.end() ? null : *found;
-}
-
-// One method of one part: what a row of a table is about.
+// One treatment of one part: what a row of a table is about.
 struct Line {
-  std::string method, samples, from;
+  std::string method;  // or which networks
+  std::optional<MeansOf> means;
   std::size_t hidden = 0;
-  const json* audit = nullptr;  // never null; may be json null
-  const json* floor = nullptr;
+  const AuditResult* audit = nullptr;  // null: not measured
+  const AuditResult* floor = nullptr;
+
+  [[nodiscard]] std::string samples() const { return means ? to_text(means->samples) : ""; }
+  [[nodiscard]] bool from_train() const { return means && means->source == MeansSource::train; }
 };
 
-std::vector<Line> lines_of(const json& part) {
-  std::vector<Line> lines;
-  for (const json& method : part.at("methods")) {
-    lines.push_back({.method = method.at("method"),
-                     .samples = method.value("samples", ""),
-                     .from = method.value("means_from", ""),
-                     .hidden = part.at("hidden"),
-                     .audit = &method.at("audit"),
-                     .floor = &part.at("floor")});
-  }
-  return lines;
+const AuditResult* pointer_to(const std::optional<AuditResult>& audit) {
+  return audit ? &*audit : nullptr;
 }
 
-// "forgotten" or "retained" of an audit for one observer.
-const json& leak(const json& audit, const char* group, std::string_view observer) {
-  for (const json& entry : at(at(audit, "leaks"), group)) {
-    if (entry.value("observer", "") == observer) return entry;
-  }
-  return at(json(), "");
+const ObserverLeak* leak_of(const AuditResult* audit, const std::string& group, Observer observer) {
+  if (audit == nullptr) return nullptr;
+  return find(group == "unlearned" ? audit->leaks.forgotten : audit->leaks.retained, observer);
 }
 
-const json& advantage(const json& audit, const char* group, std::string_view observer,
-                      std::string_view attack) {
-  for (const json& entry : at(leak(audit, group, observer), "attacks")) {
-    if (entry.value("attack", "") == attack) return at(entry, "advantage");
-  }
-  return at(json(), "");
+const QualityFigures* quality_of(const AuditResult* audit, std::string_view population) {
+  if (audit == nullptr) return nullptr;
+  const auto found = std::ranges::find(audit->quality, population, &QualityFigures::population);
+  return found == audit->quality.end() ? nullptr : &*found;
 }
 
-const json& quality(const json& audit, std::string_view population) {
-  for (const json& entry : at(audit, "quality")) {
-    if (entry.value("population", "") == population) return entry;
-  }
-  return at(json(), "");
-}
-
-// A Figure of the audit, {"value", "low", "high"} or reasons for what is missing, as a cell.
-json figure_cell(const json& figure, const json& floor, int digits) {
-  json cell = {{"digits", digits}};
-  if (at(figure, "value").is_number()) {
-    cell["ours"] = figure.at("value");
-    if (at(figure, "low").is_number()) cell["low"] = figure.at("low");
-    if (at(figure, "high").is_number()) cell["high"] = figure.at("high");
-    if (figure.contains("interval_reason")) cell["interval_reason"] = figure.at("interval_reason");
-  } else {
-    cell["reason"] = figure.is_object() ? figure.value("reason", "not measured") : "not measured";
-  }
-  if (at(floor, "value").is_number()) cell["floor"] = floor.at("value");
+// `ours` or `floor` may be null: not there.
+Cell figure_cell(const char* measure, Observer observer, const Figure* ours, const Figure* floor) {
+  Cell cell{.measure = measure, .observer = observer, .ours = Figure::missing("not measured")};
+  if (ours != nullptr) cell.ours = *ours;
+  if (floor != nullptr) cell.floor = floor->value;
   return cell;
 }
 
-// A MeanStd of the audit, scaled, as a cell.
-json mean_cell(const json& mean_std, double scale, int digits, const std::string& reason) {
-  json cell = {{"digits", digits}};
-  if (at(mean_std, "mean").is_number()) {
-    cell["ours"] = scale * mean_std.at("mean").get<double>();
-    cell["ours_sd"] = scale * mean_std.at("std").get<double>();
+// A figure of `Of`, or null where there is no `Of`.
+template <typename Of>
+const Figure* at(const Of* of, Figure Of::*figure) {
+  return of == nullptr ? nullptr : &(of->*figure);
+}
+
+Cell mean_cell(const char* measure, Observer observer, const std::optional<MeanStd>& mean,
+               double scale, unsigned digits, const std::string& reason) {
+  Cell cell{.measure = measure, .observer = observer, .digits = digits};
+  if (mean) {
+    cell.ours.value = scale * mean->mean;
+    cell.ours_sd = scale * mean->std;
   } else {
-    cell["reason"] = reason.empty() ? "not measured" : reason;
+    cell.ours.reason = reason.empty() ? "not measured" : reason;
   }
   return cell;
 }
 
-void name_cell(json& cell, const char* measure, const char* observer) {
-  cell["measure"] = measure;
-  cell["observer"] = observer;
-}
-
-void add_paper(json& cell, const PublishedRow* row, const std::string& value) {
+void add_paper(Cell& cell, const PublishedRow* row, const std::string& value) {
   if (row == nullptr || !row->values.contains(value)) return;
-  cell["paper"] = row->values.at(value);
+  cell.paper = row->values.at(value);
   // As many digits as the paper prints.
   const bool percent =
       value == "accuracy" || value == "all" || value == "unlearned" || value == "correct";
-  cell["paper_digits"] = percent ? 1 : value == "loss" ? 2 : 3;
-  if (row->values.contains(value + " sd")) cell["paper_sd"] = row->values.at(value + " sd");
+  cell.paper_digits = percent ? 1 : value == "loss" ? 2 : 3;
+  if (row->values.contains(value + " sd")) cell.paper_sd = row->values.at(value + " sd");
 }
 
-json keys_of(const Line& line) {
-  const std::string samples = line.samples.empty()   ? "-"
-                              : line.from == "train" ? line.samples + ", training data"
-                                                     : line.samples;
-  return json::array({line.method, std::to_string(line.hidden), samples});
+Row new_row(const Line& line, std::string group) {
+  const std::string samples = !line.means         ? "-"
+                              : line.from_train() ? line.samples() + ", training data"
+                                                  : line.samples();
+  return {std::move(group), {line.method, std::to_string(line.hidden), samples}, {}};
 }
 
-json new_table(std::string title, std::vector<std::string> columns, json notes) {
-  return {{"title", std::move(title)},     {"published", nullptr},
-          {"columns", std::move(columns)}, {"keys", 3},
-          {"notes", std::move(notes)},     {"rows", json::array()}};
+ResultTable new_table(std::string title, std::vector<std::string> columns,
+                      std::vector<std::string> notes = {}) {
+  ResultTable table;
+  table.title = std::move(title);
+  table.columns = std::move(columns);
+  table.notes = std::move(notes);
+  return table;
 }
 
-template <typename Attacks>
-std::vector<std::string> advantage_columns(const Attacks& attacks) {
+std::vector<std::string> advantage_columns(std::span<const AttackColumn> attacks) {
   std::vector<std::string> columns = {"method", "p", "s"};
-  for (const char* observer : kObservers) {
-    for (const AttackColumn& column : attacks) {
-      columns.push_back(std::string(observer) == "logits"
+  for (const Observer observer : kAllObservers)
+    for (const AttackColumn& column : attacks)
+      columns.push_back(observer == Observer::logits
                             ? column.measure
-                            : fmt::format("{}, {}", column.measure, observer));
-    }
-  }
+                            : fmt::format("{}, {}", column.measure, name_of(observer)));
   return columns;
 }
 
-template <typename Attacks>
-json advantage_row(const Line& line, const std::string& group, const PublishedRow* paper,
-                   const Attacks& attacks) {
-  const char* key = group == "unlearned" ? "forgotten" : "retained";
-  json cells = json::array();
-  for (const char* observer : kObservers) {
+Row advantage_row(const Line& line, const std::string& group, const PublishedRow* paper,
+                  std::span<const AttackColumn> attacks) {
+  Row row = new_row(line, group);
+  for (const Observer observer : kAllObservers) {
+    const ObserverLeak* ours = leak_of(line.audit, group, observer);
+    const ObserverLeak* floor = leak_of(line.floor, group, observer);
     for (const AttackColumn& column : attacks) {
-      json cell = figure_cell(advantage(*line.audit, key, observer, column.attack),
-                              advantage(*line.floor, key, observer, column.attack), 3);
-      name_cell(cell, column.measure, observer);
-      if (std::string(observer) == "logits") add_paper(cell, paper, column.measure);
-      cells.push_back(std::move(cell));
+      row.cells.push_back(figure_cell(column.measure, observer,
+                                      at(find(ours, column.attack), &AttackLeak::advantage),
+                                      at(find(floor, column.attack), &AttackLeak::advantage)));
+      if (observer == Observer::logits) add_paper(row.cells.back(), paper, column.measure);
     }
   }
-  return {{"group", group}, {"keys", keys_of(line)}, {"cells", cells}};
+  return row;
 }
 
-json ks_row(const Line& line, const std::string& group, const PublishedRow* paper) {
-  const char* key = group == "unlearned" ? "forgotten" : "retained";
-  const json& ours = leak(*line.audit, key, "logits");
-  const json& floor = leak(*line.floor, key, "logits");
-  json cells = json::array();
-  for (const auto& [measure, field] :
-       {std::pair{"KS", "ks"}, std::pair{"KS along ones", "ks_ones"}}) {
-    json cell = figure_cell(at(ours, field), at(floor, field), 3);
-    name_cell(cell, measure, "logits");
-    if (std::string(field) == "ks") add_paper(cell, paper, "ks");
-    cells.push_back(std::move(cell));
-  }
-  return {{"group", group}, {"keys", keys_of(line)}, {"cells", cells}};
+Row ks_row(const Line& line, const std::string& group, const PublishedRow* paper) {
+  const ObserverLeak* ours = leak_of(line.audit, group, Observer::logits);
+  const ObserverLeak* floor = leak_of(line.floor, group, Observer::logits);
+  Row row = new_row(line, group);
+  for (const auto& [measure, figure] :
+       {std::pair{"KS", &ObserverLeak::ks}, std::pair{"KS along ones", &ObserverLeak::ks_ones}})
+    row.cells.push_back(
+        figure_cell(measure, Observer::logits, at(ours, figure), at(floor, figure)));
+  add_paper(row.cells[0], paper, "ks");
+  return row;
 }
 
 // `population`: which networks of the audit the row is about: before, unseen (retrained) or seen.
-json accuracy_row(const Line& line, const char* population, const PublishedRow* paper) {
-  const json& entry = quality(*line.audit, population);
-  const std::string reason = entry.is_object() ? entry.value("reason", "") : "";
-  json accuracy = mean_cell(at(entry, "accuracy"), 100, 2, reason);
-  name_cell(accuracy, "accuracy", "label");
-  add_paper(accuracy, paper, "accuracy");
-  json loss = mean_cell(at(entry, "loss"), 1, 3, reason);
-  name_cell(loss, "loss", "probabilities");
-  add_paper(loss, paper, "loss");
-  return {{"group", ""}, {"keys", keys_of(line)}, {"cells", {accuracy, loss}}};
+Row accuracy_row(const Line& line, const char* population, const PublishedRow* paper) {
+  const QualityFigures none;
+  const QualityFigures* found = quality_of(line.audit, population);
+  const QualityFigures& quality = found != nullptr ? *found : none;
+  Row row = new_row(line, "");
+  row.cells = {mean_cell("accuracy", Observer::label, quality.accuracy, 100, 2, quality.reason),
+               mean_cell("loss", Observer::probabilities, quality.loss, 1, 3, quality.reason)};
+  for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
+  return row;
 }
 
-json flips_row(const Line& line, const PublishedRow* paper) {
-  const json& flips = at(*line.audit, "flips");
-  const std::string reason = flips.is_object() ? flips.value("reason", "") : "";
-  json cells = json::array();
-  const std::array<std::array<const char*, 2>, 3> fields = {
-      {{"all", "all"}, {"unlearned", "forgotten"}, {"correct", "correct"}}};
+Row flips_row(const Line& line, const PublishedRow* paper) {
+  const FlipFigures none;
+  const FlipFigures& flips = line.audit != nullptr ? line.audit->flips : none;
+  Row row = new_row(line, "");
+  const std::array<std::pair<const char*, std::optional<MeanStd> FlipFigures::*>, 3> fields = {
+      {{"all", &FlipFigures::all},
+       {"unlearned", &FlipFigures::forgotten},
+       {"correct", &FlipFigures::correct}}};
   for (const auto& [measure, field] : fields) {
-    json cell = line.method == "naive" ? json{{"digits", 2}, {"reason", "the reference"}}
-                                       : mean_cell(at(flips, field), 100, 2, reason);
-    name_cell(cell, measure, "label");
-    add_paper(cell, paper, measure);
-    cells.push_back(std::move(cell));
+    row.cells.push_back(mean_cell(measure, Observer::label, flips.*field, 100, 2, flips.reason));
+    if (line.method == "naive") {
+      row.cells.back().ours = Figure::missing("the reference");
+      row.cells.back().ours_sd.reset();
+    }
   }
-  json accuracy = mean_cell(at(quality(*line.audit, "seen"), "accuracy"), 100, 2, "");
-  name_cell(accuracy, "accuracy", "label");
-  add_paper(accuracy, paper, "accuracy");
-  cells.push_back(std::move(accuracy));
-  return {{"group", ""}, {"keys", keys_of(line)}, {"cells", cells}};
+  const QualityFigures* seen = quality_of(line.audit, "seen");
+  row.cells.push_back(mean_cell("accuracy", Observer::label,
+                                seen != nullptr ? seen->accuracy : std::nullopt, 100, 2, ""));
+  for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
+  return row;
 }
 
 const std::vector<std::string> kKsColumns = {"method", "p", "s", "KS", "KS along ones"};
@@ -228,73 +193,68 @@ const char* population_of(const std::string& method) {
 
 class Tables {
  public:
-  explicit Tables(const json& results) : experiment_(results.at("experiment")) {
-    for (const json& part : results.at("parts")) {
-      for (Line& line : lines_of(part)) lines_.push_back(std::move(line));
-      floors_.push_back({.method = "baseline",
-                         .samples = "",
-                         .from = "",
-                         .hidden = part.at("hidden"),
-                         .audit = &part.at("floor"),
-                         .floor = &part.at("floor")});
+  explicit Tables(const Results& results) : experiment_(results.experiment) {
+    for (const PartResult& part : results.parts) {
+      const AuditResult* floor = pointer_to(part.floor);
+      for (const TreatmentResult& result : part.treatments)
+        lines_.push_back({name_of(result.treatment), result.means, part.hidden,
+                          pointer_to(result.audit), floor});
+      floors_.push_back({"baseline", {}, part.hidden, floor, floor});
     }
   }
 
-  // A table of the paper; null if this experiment has no part in it.
-  [[nodiscard]] json published(const PublishedTable& source) const {
-    json table = new_table(source.title, columns_of(source.kind), json::array());
-    table["published"] = source.label;
-    table["number"] = source.number;
-    table["place"] = source.place;
-    if (!source.note.empty()) table["notes"].push_back("Paper: " + source.note + ".");
+  // A table of the paper; without rows if this experiment has no part in it.
+  [[nodiscard]] ResultTable published(const PublishedTable& source) const {
+    ResultTable table = new_table(source.title, columns_of(source.kind));
+    table.published = source.label;
+    table.number = source.number;
+    table.place = source.place;
+    if (!source.note.empty()) table.notes.push_back("Paper: " + source.note + ".");
     std::set<std::size_t> not_run;
     for (const PublishedRow& row : source.rows) {
       if (row.experiment != experiment_) continue;
-      if (const Line* line = find(row)) {
-        table["rows"].push_back(row_of(source.kind, *line, row));
+      if (const Line* line = find_line(row)) {
+        table.rows.push_back(row_of(source.kind, *line, row));
       } else {
         not_run.insert(row.hidden);
       }
     }
-    if (table["rows"].empty()) return nullptr;
-    for (const std::size_t hidden : not_run) {
-      table["notes"].push_back(fmt::format("Not all rows with p = {} were run.", hidden));
-    }
-    if (source.kind == "advantage" || source.kind == "ks") table["notes"].push_back(kFloorNote);
-    if (source.kind == "advantage") table["notes"].push_back(kSoftmaxNote);
+    for (const std::size_t hidden : not_run)
+      table.notes.push_back(fmt::format("Not all rows with p = {} were run.", hidden));
+    if (source.kind == "advantage" || source.kind == "ks") table.notes.emplace_back(kFloorNote);
+    if (source.kind == "advantage") table.notes.emplace_back(kSoftmaxNote);
     return table;
   }
 
-  void add_own(json& tables) const {
-    json all = new_table("Every method, attack and observer", advantage_columns(kAllColumns),
-                         json::array({kFloorNote, kSoftmaxNote,
-                                      "LR: logistic regression, which the paper does not have."}));
-    json ks = new_table("KS statistic of every method", kKsColumns, json::array({kFloorNote}));
-    json accuracy = new_table("Accuracy and loss on retained classes", kAccuracyColumns,
-                              json::array({"Mean and standard deviation over networks."}));
-    json flips =
-        new_table("Labels changed against naive deletion, in percent", kFlipColumns, json::array());
+  // What the paper does not have.
+  [[nodiscard]] std::vector<ResultTable> own() const {
+    ResultTable all = new_table(
+        "Every method, attack and observer", advantage_columns(kAllColumns),
+        {kFloorNote, kSoftmaxNote, "LR: logistic regression, which the paper does not have."});
+    ResultTable ks = new_table("KS statistic of every method", kKsColumns, {kFloorNote});
+    ResultTable accuracy = new_table("Accuracy and loss on retained classes", kAccuracyColumns,
+                                     {"Mean and standard deviation over networks."});
+    ResultTable flips =
+        new_table("Labels changed against naive deletion, in percent", kFlipColumns);
     for (const std::string group : {"unlearned", "remaining"}) {
       for (const Line& line : lines_) {
-        all["rows"].push_back(advantage_row(line, group, nullptr, kAllColumns));
-        ks["rows"].push_back(ks_row(line, group, nullptr));
+        all.rows.push_back(advantage_row(line, group, nullptr, kAllColumns));
+        ks.rows.push_back(ks_row(line, group, nullptr));
       }
-      for (const Line& line : floors_) ks["rows"].push_back(ks_row(line, group, nullptr));
+      for (const Line& line : floors_) ks.rows.push_back(ks_row(line, group, nullptr));
     }
     for (const Line& line : lines_) {
       if (line.method == "naive") {
         for (const char* method : {"before", "retrained"}) {
           Line other = line;
           other.method = method;
-          accuracy["rows"].push_back(accuracy_row(other, population_of(method), nullptr));
+          accuracy.rows.push_back(accuracy_row(other, population_of(method), nullptr));
         }
       }
-      accuracy["rows"].push_back(accuracy_row(line, "seen", nullptr));
-      flips["rows"].push_back(flips_row(line, nullptr));
+      accuracy.rows.push_back(accuracy_row(line, "seen", nullptr));
+      flips.rows.push_back(flips_row(line, nullptr));
     }
-    for (json* table : {&all, &ks, &accuracy, &flips}) {
-      if (!table->at("rows").empty()) tables.push_back(std::move(*table));
-    }
+    return {std::move(all), std::move(ks), std::move(accuracy), std::move(flips)};
   }
 
  private:
@@ -304,7 +264,7 @@ class Tables {
     return kind == "accuracy" ? kAccuracyColumns : kFlipColumns;
   }
 
-  static json row_of(const std::string& kind, const Line& line, const PublishedRow& row) {
+  static Row row_of(const std::string& kind, const Line& line, const PublishedRow& row) {
     if (kind == "advantage") return advantage_row(line, row.group, &row, kPaperAttacks);
     if (kind == "ks") return ks_row(line, row.group, &row);
     Line named = line;
@@ -314,13 +274,13 @@ class Tables {
   }
 
   // Ours of the paper's row. Networks as such are those of naive deletion's audit.
-  [[nodiscard]] const Line* find(const PublishedRow& row) const {
+  [[nodiscard]] const Line* find_line(const PublishedRow& row) const {
     const bool networks = row.method == "before" || row.method == "retrained";
     const auto& from = row.method == "baseline" ? floors_ : lines_;
     const std::string method = networks ? "naive" : row.method;
     const auto found = std::ranges::find_if(from, [&](const Line& line) {
-      return line.method == method && line.hidden == row.hidden && line.samples == row.samples &&
-             line.from != "train";
+      return line.method == method && line.hidden == row.hidden && line.samples() == row.samples &&
+             !line.from_train();
     });
     return found == from.end() ? nullptr : &*found;
   }
@@ -329,25 +289,22 @@ class Tables {
   std::vector<Line> lines_, floors_;
 };
 
-json each_class_table(const json& results) {
-  json table = new_table("Each class forgotten in turn, inputs of that class",
-                         {"class", "method", "models", "NN", "RF", "AB", "LR"},
-                         json::array({"Logits observed."}));
-  for (const json& entry : results.at("each_class")) {
-    const std::size_t label = entry.at("forgotten").at(0);
-    for (const json& method : entry.at("methods")) {
-      json cells = json::array();
-      for (const AttackColumn& column : kAllColumns) {
-        json cell = figure_cell(advantage(method.at("audit"), "forgotten", "logits", column.attack),
-                                nullptr, 3);
-        name_cell(cell, column.measure, "logits");
-        cells.push_back(std::move(cell));
-      }
-      table["rows"].push_back({{"group", "unlearned"},
-                               {"keys",
-                                {results.at("class_names").at(label), method.at("method"),
-                                 std::to_string(entry.at("models").at("seen").get<std::size_t>())}},
-                               {"cells", cells}});
+ResultTable each_class_table(const Results& results) {
+  ResultTable table =
+      new_table("Each class forgotten in turn, inputs of that class",
+                {"class", "method", "models", "NN", "RF", "AB", "LR"}, {"Logits observed."});
+  for (const PartResult& part : results.each_class) {
+    const std::uint32_t label = part.forgotten.at(0);
+    const std::string name =
+        label < results.class_names.size() ? results.class_names[label] : std::to_string(label);
+    for (const TreatmentResult& result : part.treatments) {
+      Row row{"unlearned", {name, name_of(result.treatment), std::to_string(part.seen)}, {}};
+      const ObserverLeak* leak = leak_of(pointer_to(result.audit), "unlearned", Observer::logits);
+      for (const AttackColumn& column : kAllColumns)
+        row.cells.push_back(figure_cell(column.measure, Observer::logits,
+                                        at(find(leak, column.attack), &AttackLeak::advantage),
+                                        nullptr));
+      table.rows.push_back(std::move(row));
     }
   }
   return table;
@@ -355,14 +312,13 @@ json each_class_table(const json& results) {
 
 }  // namespace
 
-json make_tables(const json& results) {
-  json tables = json::array();
+std::vector<ResultTable> make_tables(const Results& results) {
   const Tables maker(results);
-  for (const PublishedTable& source : published().tables) {
-    if (json table = maker.published(source); !table.is_null()) tables.push_back(std::move(table));
-  }
-  maker.add_own(tables);
-  if (!results.at("each_class").empty()) tables.push_back(each_class_table(results));
+  std::vector<ResultTable> tables;
+  for (const PublishedTable& source : published().tables) tables.push_back(maker.published(source));
+  for (ResultTable& table : maker.own()) tables.push_back(std::move(table));
+  tables.push_back(each_class_table(results));
+  std::erase_if(tables, [](const ResultTable& table) { return table.rows.empty(); });
   return tables;
 }
 

@@ -3,138 +3,140 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "oubli/experiment/results.h"
 
 namespace oubli {
 namespace {
 
-using nlohmann::json;
 using ::testing::HasSubstr;
 
-json figure(double value) {
-  return {{"value", value}, {"low", value - 0.01}, {"high", value + 0.01}};
+Figure figure(double value) {
+  return {.value = value, .low = value - 0.01, .high = value + 0.01, .reason = {}};
 }
 
-// An audit whose advantages are `base` for logits, a tenth of it for the others; retained ones
-// half of that.
-json audit_json(double base) {
+// An audit whose advantages are `base` for logits, a tenth of it for probabilities, a hundredth for
+// labels; retained ones half of that.
+AuditResult example_audit(double base) {
   const auto leaks = [](double value) {
-    json result = json::array();
-    for (const auto& [observer, factor] :
-         {std::pair{"logits", 1.0}, {"probabilities", 0.1}, {"label", 0.01}}) {
-      json attacks = json::array();
-      for (const char* attack : {"nearest-neighbours", "forest", "adaboost", "logistic"}) {
-        attacks.push_back({{"attack", attack}, {"advantage", figure(value * factor)}});
-      }
-      result.push_back({{"observer", observer},
-                        {"attacks", attacks},
-                        {"ks", figure(value / 2)},
-                        {"ks_ones", figure(value / 4)}});
+    std::vector<ObserverLeak> result;
+    double factor = 1;
+    for (const Observer observer : kAllObservers) {
+      ObserverLeak leak;
+      leak.observer = observer;
+      for (const Attack attack :
+           {Attack::nearest_neighbours, Attack::forest, Attack::adaboost, Attack::logistic})
+        leak.attacks.push_back({attack, figure(value * factor)});
+      leak.ks = figure(value / 2);
+      leak.ks_ones = figure(value / 4);
+      result.push_back(std::move(leak));
+      factor /= 10;
     }
     return result;
   };
-  const json mean = {{"mean", 0.971}, {"std", 0.002}};
-  return {
-      {"leaks", {{"forgotten", leaks(base)}, {"retained", leaks(base / 2)}}},
-      {"quality",
-       {{{"population", "before"}, {"accuracy", mean}, {"loss", mean}},
-        {{"population", "seen"}, {"accuracy", mean}, {"loss", mean}},
-        {{"population", "unseen"}, {"accuracy", mean}, {"loss", mean}}}},
-      {"flips", {{"all", mean}, {"forgotten", mean}, {"correct", nullptr}, {"reason", "none"}}}};
+  const MeanStd mean{0.971, 0.002};
+  AuditResult audit;
+  audit.leaks.forgotten = leaks(base);
+  audit.leaks.retained = leaks(base / 2);
+  for (const char* population : {"before", "seen", "unseen"})
+    audit.quality.push_back({population, mean, mean, {}});
+  audit.flips = {mean, mean, {}, "none"};
+  return audit;
 }
 
-json results_json() {
-  json methods = json::array();
-  methods.push_back({{"method", "naive"}, {"audit", audit_json(0.6)}});
-  methods.push_back({{"method", "normalization"},
-                     {"samples", "all"},
-                     {"means_from", "test"},
-                     {"audit", audit_json(0.3)}});
-  methods.push_back({{"method", "normalization"},
-                     {"samples", "all"},
-                     {"means_from", "train"},
-                     {"audit", nullptr}});
-  return {
-      {"experiment", "mnist"},
-      {"class_names", {"0", "1"}},
-      {"parts",
-       {{{"hidden", 50}, {"forgotten", {0}}, {"floor", audit_json(0.01)}, {"methods", methods}}}},
-      {"each_class",
-       {{{"hidden", 50},
-         {"forgotten", {1}},
-         {"models", {{"seen", 3}}},
-         {"methods", {{{"method", "naive"}, {"audit", audit_json(0.5)}}}}}}}};
+TreatmentResult treated(Treatment treatment, std::optional<MeansOf> means,
+                        std::optional<AuditResult> audit) {
+  return {treatment, means, {}, {}, std::move(audit)};
 }
 
-const json& table(const json& tables, const std::string& label) {
-  for (const json& t : tables) {
-    if (t.at("published") == label) return t;
-  }
+Results example_results() {
+  constexpr MeansOf kTest{kAllSamples, MeansSource::test};
+  constexpr MeansOf kTrain{kAllSamples, MeansSource::train};
+  Results results;
+  results.experiment = "mnist";
+  results.class_names = {"0", "1"};
+  PartResult part;
+  part.hidden = 50;
+  part.forgotten = {0};
+  part.floor = example_audit(0.01);
+  part.treatments = {treated(Method::naive, {}, example_audit(0.6)),
+                     treated(Method::normalization, kTest, example_audit(0.3)),
+                     treated(Method::normalization, kTrain, {})};
+  results.parts = {part};
+  PartResult turn;
+  turn.hidden = 50;
+  turn.forgotten = {1};
+  turn.seen = 3;
+  turn.treatments = {treated(Method::naive, {}, example_audit(0.5))};
+  results.each_class = {turn};
+  return results;
+}
+
+const ResultTable& table(const std::vector<ResultTable>& tables, const std::string& label) {
+  for (const ResultTable& t : tables)
+    if (t.published == label) return t;
   throw std::out_of_range(label);
 }
 
 TEST(Tables, PutOursBesideThePapers) {
-  const json tables = make_tables(results_json());
-  const json& first = table(tables, "tab:MLP50");
-  ASSERT_EQ(first.at("rows").size(), 4u);
-  const json& row = first.at("rows")[0];
-  EXPECT_EQ(row.at("group"), "unlearned");
-  EXPECT_EQ(row.at("keys"), json({"naive", "50", "-"}));
-  const json& cell = row.at("cells")[0];
-  EXPECT_EQ(cell.at("paper"), 0.593);
-  EXPECT_EQ(cell.at("ours"), 0.6);
-  EXPECT_EQ(cell.at("floor"), 0.01);
-  EXPECT_DOUBLE_EQ(cell.at("low"), 0.59);
+  const auto tables = make_tables(example_results());
+  const ResultTable& first = table(tables, "tab:MLP50");
+  ASSERT_EQ(first.rows.size(), 4u);
+  const ResultTable::Row& row = first.rows[0];
+  EXPECT_EQ(row.group, "unlearned");
+  EXPECT_THAT(row.keys, ::testing::ElementsAre("naive", "50", "-"));
+  EXPECT_EQ(row.cells[0].paper, 0.593);
+  EXPECT_EQ(row.cells[0].ours.value, 0.6);
+  EXPECT_EQ(row.cells[0].floor, 0.01);
+  EXPECT_DOUBLE_EQ(*row.cells[0].ours.low, 0.59);
   // Remaining classes, normalization.
-  EXPECT_EQ(first.at("rows")[3].at("cells")[2].at("paper"), 0.095);
-  EXPECT_EQ(first.at("rows")[3].at("cells")[2].at("ours"), 0.15);
+  EXPECT_EQ(first.rows[3].cells[2].paper, 0.095);
+  EXPECT_EQ(first.rows[3].cells[2].ours.value, 0.15);
   // Nothing published is claimed for observers that the paper does not have.
-  for (const json& c : row.at("cells")) {
-    EXPECT_EQ(c.contains("paper"), c.at("observer") == "logits");
-  }
+  for (const ResultTable::Cell& cell : row.cells)
+    EXPECT_EQ(cell.paper.has_value(), cell.observer == Observer::logits);
 }
 
 TEST(Tables, SayWhyAnIntervalIsMissing) {
-  json results = results_json();
-  results["parts"][0]["methods"][0]["audit"]["leaks"]["forgotten"][0]["ks"] = {
-      {"value", 0.3}, {"interval_reason", "2 and 2 models"}};
-  const json tables = make_tables(results);
-  const json& cell = table(tables, "tab:ks").at("rows")[0].at("cells")[0];
-  EXPECT_EQ(cell.at("ours"), 0.3);
-  EXPECT_FALSE(cell.contains("low"));
-  EXPECT_EQ(cell.at("interval_reason"), "2 and 2 models");
+  Results results = example_results();
+  results.parts[0].treatments[0].audit->leaks.forgotten[0].ks = Figure::of(0.3, "2 and 2 models");
+  const auto tables = make_tables(results);
+  const ResultTable::Cell& cell = table(tables, "tab:ks").rows[0].cells[0];
+  EXPECT_EQ(cell.ours.value, 0.3);
+  EXPECT_FALSE(cell.ours.low);
+  EXPECT_EQ(cell.ours.reason, "2 and 2 models");
 }
 
 TEST(Tables, AccuracyIsInPercentAndOfTheRightNetworks) {
-  const json tables = make_tables(results_json());
-  const json& t = table(tables, "tab:app-MNIST-adv");
-  EXPECT_EQ(t.at("rows")[0].at("keys")[0], "before");
-  EXPECT_DOUBLE_EQ(t.at("rows")[0].at("cells")[0].at("ours"), 97.1);
-  EXPECT_EQ(t.at("rows")[0].at("cells")[0].at("paper"), 97.1);
-  EXPECT_EQ(t.at("rows")[0].at("cells")[0].at("paper_sd"), 0.19);
+  const auto tables = make_tables(example_results());
+  const ResultTable& t = table(tables, "tab:app-MNIST-adv");
+  EXPECT_EQ(t.rows[0].keys[0], "before");
+  EXPECT_DOUBLE_EQ(*t.rows[0].cells[0].ours.value, 97.1);
+  EXPECT_EQ(t.rows[0].cells[0].paper, 97.1);
+  EXPECT_EQ(t.rows[0].cells[0].paper_sd, 0.19);
+  // With the paper's digits, not with ours.
+  const TextTable text = to_table(t);
+  EXPECT_THAT(text.rows.at(0), ::testing::ElementsAre("", "before", "50", "-", "accuracy",
+                                                      "97.1 ± 0.19", "97.10 ± 0.20"));
 }
 
 TEST(Tables, OnlyTheExperimentsRowsOfASharedTable) {
-  const json tables = make_tables(results_json());
-  const json& ks = table(tables, "tab:ks");
-  EXPECT_EQ(ks.at("rows").size(), 6u);
-  EXPECT_EQ(ks.at("rows")[0].at("cells")[0].at("paper"), 0.184);
-  EXPECT_EQ(ks.at("rows")[2].at("keys")[0], "baseline");
+  const auto tables = make_tables(example_results());
+  const ResultTable& ks = table(tables, "tab:ks");
+  EXPECT_EQ(ks.rows.size(), 6u);
+  EXPECT_EQ(ks.rows[0].cells[0].paper, 0.184);
+  EXPECT_EQ(ks.rows[2].keys[0], "baseline");
   EXPECT_THROW((void)table(tables, "tab:CNN256"), std::out_of_range);
 }
 
 TEST(Tables, WhatIsMissingHasAReason) {
-  const json tables = make_tables(results_json());
   bool found = false;
-  for (const json& t : tables) {
-    for (const json& row : t.at("rows")) {
-      if (row.at("keys")[2] != "all, training data") continue;
-      for (const json& cell : row.at("cells")) {
+  for (const ResultTable& t : make_tables(example_results())) {
+    for (const ResultTable::Row& row : t.rows) {
+      if (row.keys[2] != "all, training data") continue;
+      for (const ResultTable::Cell& cell : row.cells) {
         found = true;
-        EXPECT_FALSE(cell.contains("ours"));
-        EXPECT_FALSE(cell.at("reason").get<std::string>().empty());
+        EXPECT_FALSE(cell.ours.value);
+        EXPECT_FALSE(cell.ours.reason.empty());
       }
     }
   }
@@ -142,13 +144,12 @@ TEST(Tables, WhatIsMissingHasAReason) {
 }
 
 TEST(Tables, PrintObserversSideBySide) {
-  json results = results_json();
-  results["tables"] = make_tables(results);
-  const std::string text = tables_as_text(results);
+  const auto tables = make_tables(example_results());
+  const std::string text = to_text(tables);
   EXPECT_THAT(text, HasSubstr("Table I (main text)"));
   EXPECT_THAT(text, HasSubstr("probabilities"));
   EXPECT_THAT(text, HasSubstr("Each class forgotten in turn"));
-  const std::string markdown = tables_as_markdown(results);
+  const std::string markdown = to_markdown(tables);
   EXPECT_THAT(markdown, HasSubstr("| 0.593 | 0.600 | 0.590 to 0.610 | 0.010 | 0.060 | 0.006 |"));
 }
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "oubli/array/row_blocks.h"
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 
@@ -198,11 +198,11 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
     BothLogits seen = logits;
     observe(observer, seen.naive.view());
     observe(observer, seen.chosen.view());
-    std::vector<Leak> naive = measure_leaks(seen.naive.view(), labels, forget, seed);
-    std::vector<Leak> chosen = measure_leaks(seen.chosen.view(), labels, forget, seed);
+    std::vector<Recognition> naive = measure_recognition(seen.naive.view(), labels, forget, seed);
+    std::vector<Recognition> chosen = measure_recognition(seen.chosen.view(), labels, forget, seed);
     if (!readout)
-      for (std::vector<Leak>* const leaks : {&naive, &chosen})
-        for (Leak& leak : *leaks) leak.readout.reset();
+      for (std::vector<Recognition>* const leaks : {&naive, &chosen})
+        for (Recognition& leak : *leaks) leak.readout.reset();
     for (std::size_t n = 0; n < naive.size(); ++n) {
       LeakRow row{.forgotten_class = naive[n].forgotten_class,
                   .samples = naive[n].samples,

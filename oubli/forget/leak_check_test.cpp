@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 #include "oubli/base/random.h"
 
 namespace oubli {

@@ -51,14 +51,10 @@ void add_row(Sheet& sheet, std::string title, std::vector<Sheet::Tile> tiles) {
   sheet.rows.push_back(std::move(tiles));
 }
 
-json spread_json(const LikenessSummary::Spread& spread) {
-  return {{"mean", spread.mean}, {"std", spread.deviation}};
-}
-
 struct Column {
   const char* key;
   const char* title;
-  LikenessSummary::Spread LikenessSummary::*field;
+  MeanStd LikenessSummary::*field;
 };
 constexpr Column kColumns[] = {
     {"correlation", "correlation with the class mean", &LikenessSummary::correlation},
@@ -175,17 +171,14 @@ std::vector<LikenessSummary> summarise(const InversionResult& result) {
         for (const Likeness* likeness : likenesses) sum += value(*likeness);
         means.push_back(sum / static_cast<double>(likenesses.size()));
       }
-      LikenessSummary::Spread s;
-      const auto n = static_cast<double>(means.size());
-      for (const double m : means) s.mean += m / n;
-      for (const double m : means) s.deviation += (m - s.mean) * (m - s.mean);
-      s.deviation = n > 1 ? std::sqrt(s.deviation / (n - 1)) : 0;
-      return s;
+      return mean_std(means);
     };
     LikenessSummary summary;
     summary.state = group.state;
     summary.target = group.target;
     summary.networks = group.by_network.size();
+    for (const auto& [network, likenesses] : group.by_network)
+      summary.pictures += likenesses.size();
     summary.correlation = spread([](const Likeness& l) { return l.correlation; });
     summary.ssim = spread([](const Likeness& l) { return l.ssim; });
     summary.own = spread([](const Likeness& l) { return l.own; });
@@ -247,9 +240,11 @@ json to_json(const InversionStudy& study, const ImageSet& data, const InversionR
     table["columns"].push_back({{"title", column.title}, {"number", true}});
   out["likeness"] = json::array();
   for (const LikenessSummary& summary : summaries) {
-    json entry{
-        {"state", summary.state}, {"target", summary.target}, {"networks", summary.networks}};
-    for (const Column& column : kColumns) entry[column.key] = spread_json(summary.*column.field);
+    json entry{{"state", summary.state},
+               {"target", summary.target},
+               {"networks", summary.networks},
+               {"pictures", summary.pictures}};
+    for (const Column& column : kColumns) entry[column.key] = summary.*column.field;
     out["likeness"].push_back(std::move(entry));
     table["rows"].push_back(cells(summary));
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/audit/figure.h"
 #include "oubli/base/text_table.h"
 #include "oubli/inversion/sheet.h"
 #include "oubli/inversion/study.h"
@@ -23,15 +24,12 @@ namespace oubli {
 
 // Mean and standard deviation over networks (of the mean over a network's classes).
 struct LikenessSummary {
-  struct Spread {
-    double mean = 0;
-    double deviation = 0;
-  };
   std::string state;
   std::string target;  // "every class", "forgotten, guessed logit", "forgotten, ghost logit",
                        // "retained"
   std::size_t networks = 0;
-  Spread correlation, ssim, own, recognised, unchanged;
+  std::size_t pictures = 0;  // reconstructions of all networks together
+  MeanStd correlation, ssim, own, recognised, unchanged;
 };
 [[nodiscard]] std::vector<LikenessSummary> summarise(const InversionResult& result);
 

@@ -55,7 +55,7 @@ TEST(Summarise, MeansOverClassesThenSpreadOverNetworks) {
   EXPECT_EQ(all[0].target, "every class");
   EXPECT_EQ(all[0].networks, 2U);
   EXPECT_NEAR(all[0].correlation.mean, 0.6, 1e-12);  // 0.1 and 1.1
-  EXPECT_NEAR(all[0].correlation.deviation, std::sqrt(0.5), 1e-12);
+  EXPECT_NEAR(all[0].correlation.std, std::sqrt(0.5), 1e-12);
   EXPECT_EQ(all[1].target, "retained");
   EXPECT_NEAR(all[1].correlation.mean, 0.8, 1e-12);  // (0 + 0.6) / 2 and one more
   EXPECT_EQ(all[2].target, "forgotten, guessed logit");

@@ -49,7 +49,7 @@ void draw_axis(Canvas& canvas, const Scale& scale, double top, double bottom,
   canvas.text((scale.left + scale.right) / 2, bottom + 31, title, "axis", middle);
 }
 
-void draw_floor(Canvas& canvas, const Scale& scale, const Measured& floor, double top,
+void draw_floor(Canvas& canvas, const Scale& scale, const Figure& floor, double top,
                 double height) {
   if (!floor.value) return;
   const double low = scale(floor.low.value_or(*floor.value));
@@ -58,10 +58,10 @@ void draw_floor(Canvas& canvas, const Scale& scale, const Measured& floor, doubl
   canvas.line(scale(*floor.value), top, scale(*floor.value), top + height, "floormid");
 }
 
-void draw_whisker(Canvas& canvas, const Scale& scale, const Measured& measured, double y,
+void draw_whisker(Canvas& canvas, const Scale& scale, const Figure& figure, double y,
                   const std::string& css) {
-  if (!measured.low || !measured.high) return;
-  canvas.line(scale(*measured.low), y, scale(*measured.high), y, css);
+  if (!figure.low || !figure.high) return;
+  canvas.line(scale(*figure.low), y, scale(*figure.high), y, css);
 }
 
 struct LegendEntry {
@@ -101,25 +101,29 @@ std::string short_number(double value) { return fmt::format("{:.3f}", value); }
 
 }  // namespace
 
-std::string to_text(const Measured& measured, int digits) {
-  if (!measured.value)
-    return measured.reason.empty() ? "not computed" : "not computed: " + measured.reason;
-  if (!measured.low || !measured.high)
-    return fmt::format("{:.{}f}{}", *measured.value, digits,
-                       measured.reason.empty() ? "" : " (no interval)");
-  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", *measured.value, digits, *measured.low, digits,
-                     *measured.high, digits);
+Figure figure_of(const MeanStd& spread) {
+  return {spread.mean, spread.mean - spread.std, spread.mean + spread.std, ""};
 }
 
-void Reasons::add(const std::string& what, const Measured& measured) {
-  const bool has_value = measured.value.has_value();
-  if (has_value && (measured.low || measured.reason.empty())) return;
-  std::string reason = measured.reason.empty() ? "the file gives no reason" : measured.reason;
+std::string to_text(const Figure& figure, int digits) {
+  if (!figure.value)
+    return figure.reason.empty() ? "not computed" : "not computed: " + figure.reason;
+  if (!figure.low || !figure.high)
+    return fmt::format("{:.{}f}{}", *figure.value, digits,
+                       figure.reason.empty() ? "" : " (no interval)");
+  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", *figure.value, digits, *figure.low, digits,
+                     *figure.high, digits);
+}
+
+void Reasons::add(const std::string& what, const Figure& figure) {
+  const bool has_value = figure.value.has_value();
+  if (has_value && (figure.low || figure.reason.empty())) return;
+  std::string reason = figure.reason.empty() ? "the file gives no reason" : figure.reason;
   if (reason.ends_with('.')) reason.pop_back();
-  auto entry = std::ranges::find_if(
-      entries_, [&](const Entry& e) { return e.has_value == has_value && e.reason == reason; });
-  if (entry == entries_.end()) entry = entries_.insert(entry, {has_value, std::move(reason), {}});
-  if (entry->known.insert(what).second) entry->of.push_back(what);
+  const auto [at, is_new] = index_.try_emplace({has_value, reason}, entries_.size());
+  if (is_new) entries_.push_back({has_value, std::move(reason), {}});
+  Entry& entry = entries_[at->second];
+  if (entry.known.insert(what).second) entry.of.push_back(what);
 }
 
 std::vector<std::string> Reasons::lines() const {
@@ -173,11 +177,10 @@ std::string svg(const DotChart& chart) {
     for (const auto& mark : row.marks) {
       const double middle_y = y + kMark / 2;
       const int style = chart.series[mark.series].style;
-      if (mark.measured.value) {
-        draw_whisker(canvas, scale, mark.measured, middle_y, fmt::format("whisker s{}", style));
-        canvas.marker(scale(*mark.measured.value), middle_y, style);
-        canvas.text(kWidth - kMargin, middle_y + 4, short_number(*mark.measured.value), "value",
-                    end);
+      if (mark.figure.value) {
+        draw_whisker(canvas, scale, mark.figure, middle_y, fmt::format("whisker s{}", style));
+        canvas.marker(scale(*mark.figure.value), middle_y, style);
+        canvas.text(kWidth - kMargin, middle_y + 4, short_number(*mark.figure.value), "value", end);
       } else {
         canvas.text(kWidth - kMargin, middle_y + 4, "not computed", "value", end);
       }
@@ -189,15 +192,16 @@ std::string svg(const DotChart& chart) {
   return canvas.finish(bottom + 40, chart.title, chart.description);
 }
 
-Table table(const DotChart& chart) {
-  Table out;
+TextTable table(const DotChart& chart) {
+  using enum TextTable::Align;
+  TextTable out;
   out.columns.push_back({""});
-  for (const Series& series : chart.series) out.columns.push_back({series.name, true});
-  if (!chart.floor_name.empty()) out.columns.push_back({chart.floor_name, true});
+  for (const Series& series : chart.series) out.columns.push_back({series.name, right});
+  if (!chart.floor_name.empty()) out.columns.push_back({chart.floor_name, right});
   for (const auto& row : chart.rows) {
     std::vector<std::string> cells(out.columns.size());
     cells[0] = row.label;
-    for (const auto& mark : row.marks) cells[1 + mark.series] = to_text(mark.measured);
+    for (const auto& mark : row.marks) cells[1 + mark.series] = to_text(mark.figure);
     if (!chart.floor_name.empty()) cells.back() = to_text(row.floor);
     out.rows.push_back(std::move(cells));
   }
@@ -208,7 +212,7 @@ std::vector<std::string> reasons(const DotChart& chart) {
   Reasons why;
   for (const auto& row : chart.rows)
     for (const auto& mark : row.marks)
-      why.add(row.label + ", " + chart.series[mark.series].name, mark.measured);
+      why.add(row.label + ", " + chart.series[mark.series].name, mark.figure);
   for (const auto& row : chart.rows)
     if (!row.floor.reason.empty()) why.add(floor_title(chart.floor_name, row.label), row.floor);
   return why.lines();
@@ -231,10 +235,10 @@ std::string svg(const BarChart& chart) {
   double y = top + 6;
   for (const auto& row : chart.rows) {
     canvas.text_within(kMargin, y + kBar + 4, room, row.label, "label");
-    const auto bar = [&](const Measured& measured, double at, const std::string& css) {
-      if (!measured.value) return;
-      canvas.rect(scale(0), at, scale(*measured.value) - scale(0), kBar, css);
-      draw_whisker(canvas, scale, measured, at + kBar / 2, "error");
+    const auto bar = [&](const std::optional<MeanStd>& share, double at, const std::string& css) {
+      if (!share) return;
+      canvas.rect(scale(0), at, scale(share->mean) - scale(0), kBar, css);
+      draw_whisker(canvas, scale, figure_of(*share), at + kBar / 2, "error");
     };
     bar(row.value, y, fmt::format("bar s{}", chart.series.style));
     bar(row.reference, y + kBar + 1, "reference");
@@ -285,13 +289,14 @@ std::string svg(const VerdictChart& chart, bool wide) {
                        wide ? "chart wide" : "chart narrow");
 }
 
-Table table(const VerdictChart& chart) {
-  Table out;
-  out.columns = {{"observer"}, {chart.now_name, true}};
+TextTable table(const VerdictChart& chart) {
+  using enum TextTable::Align;
+  TextTable out;
+  out.columns = {{"observer"}, {chart.now_name, right}};
   const bool any_before =
       std::ranges::any_of(chart.rows, [](const auto& r) { return r.before.value.has_value(); });
-  if (any_before) out.columns.push_back({chart.before_name, true});
-  if (!chart.floor_name.empty()) out.columns.push_back({chart.floor_name, true});
+  if (any_before) out.columns.push_back({chart.before_name, right});
+  if (!chart.floor_name.empty()) out.columns.push_back({chart.floor_name, right});
   out.columns.push_back({"verdict"});
   for (const auto& row : chart.rows) {
     std::vector<std::string> cells{row.observer, to_text(row.now, 1)};

@@ -1,34 +1,31 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "oubli/report/html.h"
+#include "oubli/audit/figure.h"
+#include "oubli/base/text_table.h"
 
 // Charts as SVG text for the report's page. They carry classes, not colours: the page's style sheet
 // (style.h) colours them, for light, dark and print. Series differ by marker as well as by colour.
 // Charts are drawn narrow enough for a phone; a wider page sets several side by side.
 namespace oubli::report {
 
-// A figure with an interval around it (or mean and standard deviation: see the chart's caption).
-// Without a value, `reason` says why it could not be computed; with one, why it has no interval.
-struct Measured {
-  std::optional<double> value;
-  std::optional<double> low;
-  std::optional<double> high;
-  std::string reason;
-};
+// The mean, and one standard deviation either way instead of an interval.
+[[nodiscard]] Figure figure_of(const MeanStd& spread);
 
 // "0.327 (0.310 to 0.344)", "0.327 (no interval)" or "not computed: the reason".
-[[nodiscard]] std::string to_text(const Measured& measured, int digits = 3);
+[[nodiscard]] std::string to_text(const Figure& figure, int digits = 3);
 
 // Why figures or their intervals are missing: each reason once, with what it is the reason of.
 class Reasons {
  public:
   // Does nothing if nothing is missing.
-  void add(const std::string& what, const Measured& measured);
+  void add(const std::string& what, const Figure& figure);
   // "No interval (AdaBoost; logistic regression): one model."
   [[nodiscard]] std::vector<std::string> lines() const;
 
@@ -40,6 +37,7 @@ class Reasons {
     std::set<std::string> known = {};  // the same: there may be tens of thousands
   };
   std::vector<Entry> entries_;
+  std::map<std::pair<bool, std::string>, std::size_t> index_;  // of them
 };
 
 // How a series looks. Known methods always look the same, whichever others are drawn beside them.
@@ -53,12 +51,12 @@ struct Series {
 struct DotChart {
   struct Mark {
     std::size_t series = 0;
-    Measured measured;
+    Figure figure;
   };
   struct Row {
     std::string label;
     std::vector<Mark> marks;
-    Measured floor;
+    Figure floor;
   };
   std::string title;        // shown, and the picture's accessible name
   std::string description;  // the text alternative
@@ -70,15 +68,15 @@ struct DotChart {
   std::vector<Row> rows;
 };
 [[nodiscard]] std::string svg(const DotChart& chart);
-[[nodiscard]] Table table(const DotChart& chart);
+[[nodiscard]] TextTable table(const DotChart& chart);
 [[nodiscard]] std::vector<std::string> reasons(const DotChart& chart);
 
 // Two bars per row with error bars: a method beside the reference it should look like.
 struct BarChart {
   struct Row {
     std::string label;
-    Measured value;      // mean, mean - sd, mean + sd
-    Measured reference;  // the same
+    std::optional<MeanStd> value;
+    std::optional<MeanStd> reference;
   };
   std::string title;
   std::string description;
@@ -97,9 +95,9 @@ struct VerdictChart {
     std::string observer;  // "sees logits"
     std::string word;      // "can tell"
     int level = 0;         // 0 not told apart, 1 faint, 2 can tell
-    Measured before;       // naive, for comparison; may be absent
-    Measured now;
-    Measured floor;
+    Figure before;         // naive, for comparison; may be absent
+    Figure now;
+    Figure floor;
   };
   std::string title;
   std::string description;
@@ -109,7 +107,7 @@ struct VerdictChart {
   std::vector<Row> rows;
 };
 [[nodiscard]] std::string svg(const VerdictChart& chart, bool wide);
-[[nodiscard]] Table table(const VerdictChart& chart);
+[[nodiscard]] TextTable table(const VerdictChart& chart);
 [[nodiscard]] std::vector<std::string> reasons(const VerdictChart& chart);
 
 }  // namespace oubli::report

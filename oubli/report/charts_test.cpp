@@ -61,7 +61,7 @@ TEST(DotChart, HasANameAndATextAlternativeAndIsEscaped) {
 
 TEST(DotChart, AFigureThatWasNotComputedKeepsItsPlaceAndItsReason) {
   DotChart chart = example();
-  chart.rows[1].marks[0].measured = {std::nullopt, std::nullopt, std::nullopt, "too few models"};
+  chart.rows[1].marks[0].figure = {std::nullopt, std::nullopt, std::nullopt, "too few models"};
   EXPECT_EQ(attribute(svg(chart), "circle", "cx").size(), 5U);
   EXPECT_THAT(svg(chart), HasSubstr(">not computed</text>"));
   EXPECT_EQ(table(chart).rows[1][1], "not computed: too few models");
@@ -73,13 +73,13 @@ TEST(DotChart, EachReasonIsGivenOnceWithWhatItIsTheReasonOf) {
   EXPECT_THAT(reasons(chart), ::testing::IsEmpty());
   for (std::size_t i = 0; i < 2; ++i) {
     chart.rows[i].label = i == 0 ? "a" : "b";
-    chart.rows[i].marks[0].measured = {std::nullopt, std::nullopt, std::nullopt, "too few"};
+    chart.rows[i].marks[0].figure = {std::nullopt, std::nullopt, std::nullopt, "too few"};
     chart.rows[i].floor = {std::nullopt, std::nullopt, std::nullopt, "no second batch"};
   }
   chart.rows[2].label = "c";
-  chart.rows[2].marks[0].measured = {0.5, std::nullopt, std::nullopt, "one model"};
+  chart.rows[2].marks[0].figure = {0.5, std::nullopt, std::nullopt, "one model"};
   chart.rows[3].label = "d";
-  chart.rows[3].marks[0].measured = {};
+  chart.rows[3].marks[0].figure = {};
   EXPECT_THAT(reasons(chart),
               ::testing::ElementsAre("Not computed (a, normalization; b, normalization): too few.",
                                      "No interval (c, normalization): one model.",
@@ -111,7 +111,7 @@ TEST(BarChart, BarsAreProportionalToTheirValues) {
   chart.series = series_of("naive");
   chart.high = 0.5;
   chart.reference_name = "retrained";
-  chart.rows = {{"a", {0.1, 0.05, 0.15, ""}, {0.2, 0.1, 0.3, ""}}, {"b", {0.4, 0.3, 0.5, ""}, {}}};
+  chart.rows = {{"a", MeanStd{0.1, 0.05}, MeanStd{0.2, 0.1}}, {"b", MeanStd{0.4, 0.1}, {}}};
   const std::string text = svg(chart);
   const auto widths = attribute(text, "rect", "width", "class=\"bar s1\"");
   ASSERT_EQ(widths.size(), 2U);

@@ -91,29 +91,33 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-Table without_empty_columns(const Table& table) {
-  Table out;
+TextTable without_empty_columns(const TextTable& table) {
+  TextTable out;
   out.rows.resize(table.rows.size());
   for (std::size_t j = 0; j < table.columns.size(); ++j) {
-    if (std::ranges::all_of(table.rows, [j](const auto& row) { return row[j].empty(); })) continue;
+    if (std::ranges::all_of(table.rows,
+                            [j](const auto& row) { return row.empty() || row[j].empty(); }))
+      continue;
     out.columns.push_back(table.columns[j]);
-    for (std::size_t i = 0; i < table.rows.size(); ++i) out.rows[i].push_back(table.rows[i][j]);
+    for (std::size_t i = 0; i < table.rows.size(); ++i)
+      if (!table.rows[i].empty()) out.rows[i].push_back(table.rows[i][j]);
   }
   return out;
 }
 
-std::string html(const Table& table) {
+std::string html(const TextTable& table) {
   std::string out = "<div class=\"scroll\"><table><thead><tr>";
   // Numbers are never broken, but a reason in the place of one is.
   constexpr std::size_t kLongNumber = 32;
   const auto open = [&](const char* tag, std::size_t j, const std::string& cell) {
-    if (!table.columns[j].number) return fmt::format("<{}>", tag);
+    if (table.columns[j].align == TextTable::Align::left) return fmt::format("<{}>", tag);
     return fmt::format("<{} class=\"n{}\">", tag, cell.size() > kLongNumber ? " long" : "");
   };
   for (std::size_t j = 0; j < table.columns.size(); ++j)
     out += open("th", j, "") + escape(table.columns[j].title) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows) {
+    if (row.empty()) continue;
     OUBLI_ASSERT(row.size() == table.columns.size());
     out += "<tr>";
     for (std::size_t j = 0; j < row.size(); ++j)
@@ -123,7 +127,7 @@ std::string html(const Table& table) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string html_details(std::string_view summary, const Table& table) {
+std::string html_details(std::string_view summary, const TextTable& table) {
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", escape(summary),
                      html(table));
 }

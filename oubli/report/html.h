@@ -2,7 +2,8 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "oubli/base/text_table.h"
 
 namespace oubli::report {
 
@@ -13,21 +14,12 @@ namespace oubli::report {
 
 [[nodiscard]] std::string base64(std::string_view bytes);
 
-// A table of text for a page; cells are escaped when it is drawn.
-struct Table {
-  struct Column {
-    std::string title;
-    bool number = false;  // right-aligned, digits of equal width
-  };
-  std::vector<Column> columns;
-  std::vector<std::vector<std::string>> rows;
-};
-
 // Without the columns that have no cell with text.
-[[nodiscard]] Table without_empty_columns(const Table& table);
+[[nodiscard]] TextTable without_empty_columns(const TextTable& table);
 
-[[nodiscard]] std::string html(const Table& table);
+// Rules are left out; columns to the right have digits of equal width.
+[[nodiscard]] std::string html(const TextTable& table);
 // The same, closed behind a line that opens it: "Numbers behind this picture".
-[[nodiscard]] std::string html_details(std::string_view summary, const Table& table);
+[[nodiscard]] std::string html_details(std::string_view summary, const TextTable& table);
 
 }  // namespace oubli::report

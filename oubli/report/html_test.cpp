@@ -5,6 +5,8 @@
 namespace oubli::report {
 namespace {
 
+using enum TextTable::Align;
+
 TEST(Escape, MarkupBecomesText) {
   EXPECT_EQ(escape("<script>alert('x')&\"</script>"),
             "&lt;script&gt;alert(&#39;x&#39;)&amp;&quot;&lt;/script&gt;");
@@ -32,17 +34,17 @@ TEST(Base64, Rfc4648Vectors) {
 }
 
 TEST(Table, CellsAreEscapedAndNumbersMarked) {
-  const std::string text = html(Table{{{"class"}, {"count", true}}, {{"<b>", "3"}}});
+  const std::string text = html(TextTable({{"class"}, {"count", right}}, {{"<b>", "3"}, {}}));
   EXPECT_NE(text.find("<td>&lt;b&gt;</td><td class=\"n\">3</td>"), std::string::npos) << text;
   EXPECT_NE(text.find("<th>class</th><th class=\"n\">count</th>"), std::string::npos) << text;
 }
 
 TEST(Table, EmptyColumnsGo) {
-  const Table table =
-      without_empty_columns({{{"a"}, {"b", true}, {"c"}}, {{"1", "", ""}, {"", "", "2"}}});
+  const TextTable table = without_empty_columns(
+      TextTable({{"a"}, {"b", right}, {"c"}}, {{"1", "", ""}, {}, {"", "", "2"}}));
   ASSERT_EQ(table.columns.size(), 2U);
   EXPECT_EQ(table.columns[1].title, "c");
-  EXPECT_EQ(table.rows[1], (std::vector<std::string>{"", "2"}));
+  EXPECT_EQ(table.rows[2], (std::vector<std::string>{"", "2"}));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
@@ -32,7 +31,9 @@ DotChart likeness_chart(const json& document) {
       chart.rows.push_back({.label = state, .marks = {}, .floor = {}});
     std::string target = text(entry, "target");
     if (target == "every class") target = "retained";  // before deletion
-    const Measured own = mean_std(entry.at("own"));
+    MeanStd spread;
+    require_field(entry, "own", spread);
+    const Figure own = figure_of(spread);
     for (std::size_t s = 0; s < chart.series.size(); ++s)
       if (chart.series[s].name == target) chart.rows.back().marks.push_back({s, own});
     chart.description += fmt::format("{}, {}: {}. ", state, target, to_text(own, 2));
@@ -40,28 +41,47 @@ DotChart likeness_chart(const json& document) {
   return chart;
 }
 
-// How often the forgotten class is recognised, by the better of the two attacks, of 100.
+// "1 network", "4 networks"
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// In how many pictures the forgotten class is recognised, by the better of the two attacks.
 std::string inversion_sentence(const json& document) {
-  std::vector<std::pair<std::string, double>> found;  // by state, in order
+  struct Found {
+    std::string state;
+    double share = 0;
+    std::size_t networks = 0;
+    std::optional<std::size_t> pictures;  // of all networks; older files do not say
+  };
+  std::vector<Found> found;  // by state, in order
   for (const json& entry : list(document, "likeness")) {
     if (!text(entry, "target").starts_with("forgotten")) continue;
-    const std::string state = text(entry, "state");
-    const double share = 100 * entry.at("recognised").at("mean").get<double>();
-    if (found.empty() || found.back().first != state) found.emplace_back(state, share);
-    found.back().second = std::max(found.back().second, share);
+    MeanStd recognised;
+    require_field(entry, "recognised", recognised);
+    Found next{text(entry, "state"), recognised.mean, field<std::size_t>(entry, "networks"),
+               field<std::optional<std::size_t>>(entry, "pictures")};
+    if (found.empty() || found.back().state != next.state)
+      found.push_back(std::move(next));
+    else if (next.share > found.back().share)
+      found.back() = std::move(next);
   }
   if (found.empty()) return "";
   std::vector<std::string> parts;
-  parts.reserve(found.size());
-  for (const auto& [state, share] : found)
-    parts.push_back(state == "retrained"
-                        ? fmt::format("{:.3g} from networks that never saw it", share)
-                        : fmt::format("{:.3g} after {}", share, state));
+  for (const auto& [state, share, networks, pictures] : found) {
+    const std::string in =
+        pictures ? fmt::format("in {:.0f} of {}", share * static_cast<double>(*pictures),
+                               counted(*pictures, "picture"))
+                 : fmt::format("in {:.3g} % of the pictures", 100 * share);
+    parts.push_back(
+        state == "retrained"
+            ? fmt::format("{} of {} that never saw it", in, counted(networks, "network"))
+            : fmt::format("{} of {} after {}", in, counted(networks, "network"), state));
+  }
   return fmt::format(
-      "Against somebody who holds the model and reconstructs pictures from it: of 100 pictures of "
-      "the forgotten "
-      "class, the class is recognised in {} (guessing: {:.3g}). Nothing else was tried.",
-      fmt::join(parts, ", "), 100.0 / static_cast<double>(list(document, "class_names").size()));
+      "Against somebody who holds the model and reconstructs pictures from it: the forgotten class "
+      "is recognised {} (guessing: 1 in {}). Nothing else was tried.",
+      fmt::join(parts, ", "), list(document, "class_names").size());
 }
 
 }  // namespace
@@ -74,8 +94,8 @@ void add_inversion(ReportData& data, const json& document, const std::filesystem
     const std::filesystem::path name = text(sheet, "file");
     // A name, not a path: the document must not make us embed other files.
     if (name.empty() || name != name.filename() || name == ".." || name == ".")
-      fail(ErrorCode::bad_input, "{}: picture '{}' is not the name of a file beside it",
-           (folder / "inversion.json").string(), name.string());
+      fail(ErrorCode::bad_input, "sheets: picture '{}' is not the name of a file beside it",
+           name.string());
     data.files.push_back(folder / name);
     out.sheets.push_back(
         {text(sheet, "title"), text(sheet, "description"), read_text_file(folder / name)});
@@ -83,12 +103,14 @@ void add_inversion(ReportData& data, const json& document, const std::filesystem
   for (const json& source : list(document, "tables")) {
     NamedTable named{text(source, "title"), kObserver + text(source, "note"), {}};
     for (const json& column : list(source, "columns"))
-      named.table.columns.push_back({text(column, "title"), column.value("number", false)});
+      named.table.columns.push_back({text(column, "title"), field<bool>(column, "number")
+                                                                ? TextTable::Align::right
+                                                                : TextTable::Align::left});
     for (const json& row : list(source, "rows")) {
-      named.table.rows.push_back(row.get<std::vector<std::string>>());
+      read_value(row, named.table.rows.emplace_back());
       if (named.table.rows.back().size() != named.table.columns.size())
-        fail(ErrorCode::bad_input, "inversion.json: a row of '{}' has {} cells, not {}",
-             named.title, named.table.rows.back().size(), named.table.columns.size());
+        fail(ErrorCode::bad_input, "tables: a row of '{}' has {} cells, not {}", named.title,
+             named.table.rows.back().size(), named.table.columns.size());
     }
     if (out.tables.empty())
       if (DotChart chart = likeness_chart(document); !chart.rows.empty())

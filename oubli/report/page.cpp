@@ -1,12 +1,15 @@
 #include "oubli/report/page.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <functional>
+#include <map>
 #include <string_view>
 
 #include "oubli/base/error.h"
 #include "oubli/base/version.h"
+#include "oubli/report/comparison.h"
+#include "oubli/report/html.h"
 #include "oubli/report/verdict.h"
 
 namespace oubli::report {
@@ -16,24 +19,13 @@ constexpr std::string_view kNumbers = "Numbers behind this picture";
 constexpr const char* kInputs[] = {"On inputs of the forgotten class",
                                    "On inputs of the retained classes (mean over classes)"};
 
-// Values without repetition, in order of appearance.
-template <typename T>
-std::vector<std::string> distinct(const std::vector<T>& items,
-                                  const std::function<std::string(const T&)>& key) {
-  std::vector<std::string> out;
-  for (const T& item : items)
-    if (std::string name = key(item); std::ranges::find(out, name) == out.end())
-      out.push_back(std::move(name));
-  return out;
-}
-
 std::string paragraph(std::string_view text, std::string_view css = "") {
   if (text.empty()) return "";
   return css.empty() ? fmt::format("<p>{}</p>\n", escape(text))
                      : fmt::format("<p class=\"{}\">{}</p>\n", css, escape(text));
 }
 
-std::string figure(const std::string& picture, const Table& numbers,
+std::string figure(const std::string& picture, const TextTable& numbers,
                    const std::vector<std::string>& reasons = {}) {
   std::string out = "<figure>" + picture + html_details(kNumbers, numbers);
   for (const std::string& reason : reasons) out += paragraph(reason, "note");
@@ -86,21 +78,42 @@ std::string definitions(const std::vector<std::pair<std::string, std::string>>& 
   return out + "</dl>\n";
 }
 
-// The upper end of a common scale: the largest value or interval's end, rounded up to a tenth.
-double common_top(const std::vector<const Measured*>& all, double at_least) {
-  double top = at_least;
-  for (const Measured* m : all)
-    if (m->value) top = std::max({top, *m->value, m->high.value_or(0)});
-  return std::min(1.0, std::ceil(top * 10 - 1e-9) / 10);
+// The ends of a common scale: the largest value or interval's end, rounded up to a tenth; and 0, or
+// below if a value is.
+struct CommonScale {
+  double low = 0;
+  double high;
+
+  void add(const Figure& figure) {
+    if (!figure.value) return;
+    low = std::min(low, *figure.value);
+    high = std::max({high, *figure.value, figure.high.value_or(0)});
+  }
+  [[nodiscard]] double bottom() const {
+    return low > -0.02 ? 0 : std::max(-1.0, std::floor(low * 10 + 1e-9) / 10);
+  }
+  [[nodiscard]] double top() const { return std::min(1.0, std::ceil(high * 10 - 1e-9) / 10); }
+};
+
+// Of the forgotten or of the retained classes.
+const std::vector<ObserverLeak>& group_of(const Leaks& leaks, bool forgotten) {
+  return forgotten ? leaks.forgotten : leaks.retained;
 }
 
-// The lower end: 0, or below if a value is.
-double common_bottom(const std::vector<const Measured*>& all) {
-  double bottom = 0;
-  for (const Measured* m : all)
-    if (m->value) bottom = std::min(bottom, *m->value);
-  return bottom > -0.02 ? 0 : std::max(-1.0, std::floor(bottom * 10 + 1e-9) / 10);
+const ObserverLeak* floor_of(const Comparison& comparison, bool forgotten, Observer observer) {
+  if (!comparison.floor) return nullptr;
+  return find(group_of(*comparison.floor, forgotten), observer);
 }
+
+// A figure of `Of`, or why it is missing.
+template <typename Of>
+Figure figure_at(const Of* of, Figure Of::*figure, const std::string& otherwise) {
+  return of != nullptr ? of->*figure : Figure::missing(otherwise);
+}
+
+bool is_there(const Figure& figure) { return figure.value || !figure.reason.empty(); }
+
+constexpr const char* kFloorName = "floor: retrained against retrained";
 
 // Collects the sections and the list of links to them.
 class Sections {
@@ -122,14 +135,14 @@ std::string answer(const ReportData& data) {
   std::string out =
       "<section class=\"answer\" id=\"answer\"><h2>Can I hand this model over, and against "
       "whom?</h2>\n";
-  if (!data.audits.empty() && !data.audits.front().leaks.empty()) {
-    const Audit& audit = data.audits.front();
-    const std::string method = judged_method(audit, data.method);
-    const auto verdicts = judge(audit, method);
+  if (!data.comparisons.empty() && data.comparisons.front().measured()) {
+    const Comparison& comparison = data.comparisons.front();
+    const std::string method = judged_method(comparison, data.method);
+    const auto verdicts = judge(comparison, method);
     const VerdictChart picture = chart(verdicts, method);
     out += paragraph(sentence(verdicts, method), "sentence");
     out += figure(svg(picture, true) + svg(picture, false), table(picture), reasons(picture));
-    out += warning_list(audit.warnings);
+    out += warning_list(comparison.warnings);
     std::string note = fmt::format(
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
@@ -138,7 +151,7 @@ std::string answer(const ReportData& data) {
         "networks "
         "would tell. "
         "Faintly: above that by fewer than {:.0f} right answers in 100.",
-        join(audit.forgotten), method,
+        join(comparison.forgotten), method,
         picture.floor_name.empty()
             ? "50, which is guessing; no floor was measured, and retrained models may be told from "
               "other retrained models, too"
@@ -155,181 +168,222 @@ std::string answer(const ReportData& data) {
       for (const DotChart& picture : named.charts) out += figure(picture);
   } else {
     out += paragraph("Nothing was measured that could answer this.", "sentence");
-    if (!data.audits.empty()) out += warning_list(data.audits.front().warnings);
+    if (!data.comparisons.empty()) out += warning_list(data.comparisons.front().warnings);
   }
   return out + "</section>\n";
 }
 
-// One picture per observer: rows are attacks, points methods, the band the floor of the attack.
-std::string leak_panels(const Audit& audit, bool forgotten) {
-  const auto methods = distinct<Leak>(audit.leaks, [](const Leak& l) { return l.method; });
-  const auto observers = distinct<Leak>(audit.leaks, [](const Leak& l) { return l.observer; });
-  const auto attacks = distinct<Leak>(audit.leaks, [](const Leak& l) { return l.attack; });
-  std::vector<const Measured*> all;
-  bool any = false;
-  for (const Leak& leak : audit.leaks) {
-    const Measured& m = forgotten ? leak.forgotten : leak.retained;
-    any = any || m.value || !m.reason.empty();
-    all.push_back(&m);
-  }
-  if (!any) return "";
-  const double top = common_top(all, 0.2);
-  std::string out = "<div class=\"panels\">\n";
-  for (const std::string& observer : observers) {
-    DotChart picture;
-    picture.title = "Observer sees " + seen_by(observer);
-    picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
-    picture.axis = "advantage (0 = guessing, 1 = certain)";
-    picture.low = common_bottom(all);
-    picture.high = top;
-    for (const std::string& method : methods) picture.series.push_back(series_of(method));
-    for (const std::string& attack : attacks) {
-      DotChart::Row row{.label = attack, .marks = {}, .floor = {}};
-      for (const Leak& leak : audit.leaks) {
-        if (leak.observer != observer || leak.attack != attack) continue;
-        const auto series =
-            static_cast<std::size_t>(std::ranges::find(methods, leak.method) - methods.begin());
-        row.marks.push_back({series, forgotten ? leak.forgotten : leak.retained});
-        const Measured& floor = forgotten ? leak.forgotten_floor : leak.retained_floor;
-        if (floor.value || !row.floor.value) row.floor = floor;
-        if (floor.value) picture.floor_name = "floor: retrained against retrained";
-      }
-      if (row.marks.empty()) continue;
-      picture.description += attack + ": ";
-      for (const auto& mark : row.marks)
-        picture.description +=
-            fmt::format("{} {}, ", methods[mark.series], to_text(mark.measured, 2));
-      picture.description +=
-          row.floor.value ? fmt::format("floor {}. ", to_text(row.floor, 2)) : ". ";
-      picture.rows.push_back(std::move(row));
+// Rows are attacks, points methods, the band the floor of the attack.
+DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer observer,
+                    const NamedFigure<AttackLeak>& named) {
+  DotChart picture;
+  picture.title = "Observer sees " + seen_by(observer);
+  picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
+  picture.axis = named.chart;
+  const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
+  for (const auto& [name, audit] : comparison.methods) picture.series.push_back(series_of(name));
+  for (const Attack attack : kAllAttacks) {
+    DotChart::Row row{.label = std::string(title_of(attack)), .marks = {}, .floor = {}};
+    std::string words;
+    for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
+      const auto& [name, audit] = comparison.methods[i];
+      const AttackLeak* leak = find(find(group_of(audit.leaks, forgotten), observer), attack);
+      if (leak == nullptr || !is_there(leak->*named.figure)) continue;
+      row.marks.push_back({i, leak->*named.figure});
+      words += fmt::format("{} {}, ", name, to_text(leak->*named.figure, 2));
     }
-    out += figure(picture);
+    if (row.marks.empty()) continue;
+    row.floor = figure_at(find(floors, attack), named.figure, comparison.no_floor);
+    if (row.floor.value) picture.floor_name = kFloorName;
+    picture.description += row.label + ": " + words;
+    picture.description +=
+        row.floor.value ? fmt::format("floor {}. ", to_text(row.floor, 2)) : ". ";
+    picture.rows.push_back(std::move(row));
   }
-  return out + "</div>\n";
+  return picture;
 }
 
-std::string destination_panels(const Audit& audit) {
+// One picture per observer and figure, on a common scale.
+std::string leak_panels(const Comparison& comparison, bool forgotten) {
   std::string out;
-  const auto classes = distinct<Destinations>(
-      audit.destinations, [](const Destinations& d) { return d.forgotten_class; });
-  for (const std::string& name : classes) {
-    const Destinations* reference = nullptr;
-    double top = 0.1;
-    for (const Destinations& d : audit.destinations) {
-      if (d.forgotten_class != name) continue;
-      if (d.method == "retrained") reference = &d;
-      for (const Measured& share : d.shares) top = std::max(top, share.high.value_or(0));
+  for (const NamedFigure<AttackLeak>& named : kAttackFigures) {
+    std::vector<DotChart> pictures;
+    CommonScale scale{.high = 0.2};
+    for (const Observer observer : kAllObservers) {
+      DotChart picture = leak_chart(comparison, forgotten, observer, named);
+      if (picture.rows.empty()) continue;
+      for (const DotChart::Row& row : picture.rows)
+        for (const DotChart::Mark& mark : row.marks) scale.add(mark.figure);
+      pictures.push_back(std::move(picture));
     }
-    if (classes.size() > 1) out += fmt::format("<h3>Inputs of {}</h3>\n", escape(name));
+    if (pictures.empty()) continue;
     out += "<div class=\"panels\">\n";
-    for (const Destinations& d : audit.destinations) {
-      if (d.forgotten_class != name || &d == reference) continue;
-      BarChart picture;
-      picture.title = fmt::format("{}: where {} goes", d.method, name);
-      picture.description = "By top-1 label. ";
-      picture.series = series_of(d.method);
-      picture.reference_name = "retrained without it";
-      picture.axis = "share of its inputs, by top-1 label";
-      picture.high = std::min(1.0, std::ceil(top * 10 - 1e-9) / 10);
-      Table numbers{{{"top-1 label"}, {d.method, true}, {"± sd", true}}, {}};
-      if (reference != nullptr) {
-        numbers.columns.push_back({"retrained", true});
-        numbers.columns.push_back({"± sd", true});
-      }
-      const auto spread = [](const Measured& m) {
-        return m.value && m.high ? fmt::format("{:.3f}", *m.high - *m.value) : std::string("–");
-      };
-      for (std::size_t i = 0; i < d.classes.size(); ++i) {
-        BarChart::Row row{.label = d.classes[i], .value = d.shares[i], .reference = {}};
-        std::vector<std::string> cells{
-            row.label, row.value.value ? fmt::format("{:.3f}", *row.value.value) : "–",
-            spread(row.value)};
-        if (reference != nullptr && i < reference->shares.size()) {
-          row.reference = reference->shares[i];
-          cells.push_back(row.reference.value ? fmt::format("{:.3f}", *row.reference.value) : "–");
-          cells.push_back(spread(row.reference));
-        }
-        picture.description += fmt::format("{}: {}, retrained {}. ", row.label, cells[1],
-                                           cells.size() > 3 ? cells[3] : "not measured");
-        cells.resize(numbers.columns.size());
-        numbers.rows.push_back(std::move(cells));
-        picture.rows.push_back(std::move(row));
-      }
-      out += figure(svg(picture), numbers);
+    for (DotChart& picture : pictures) {
+      picture.low = scale.bottom();
+      picture.high = scale.top();
+      out += figure(picture);
     }
     out += "</div>\n";
   }
   return out;
 }
 
-std::string ks_panels(const Audit& audit) {
-  if (audit.ks.empty()) return "";
-  std::vector<const Measured*> all;
-  for (const KsDistance& k : audit.ks)
-    for (const Measured* m : {&k.random, &k.ones, &k.random_floor, &k.ones_floor}) all.push_back(m);
-  const double top = common_top(all, 0.1);
-  std::string out;
-  for (const bool forgotten : {true, false}) {
-    std::string pictures;
-    std::string without;  // pictures that would have nothing in them
-    for (const std::string& observer :
-         distinct<KsDistance>(audit.ks, [](const KsDistance& k) { return k.observer; })) {
-      DotChart picture;
-      picture.title = "Observer sees " + seen_by(observer);
-      picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
-      picture.axis = "Kolmogorov–Smirnov distance";
-      picture.high = top;
-      DotChart::Row random{.label = "mean over random directions", .marks = {}, .floor = {}};
-      DotChart::Row ones{.label = "all-ones direction", .marks = {}, .floor = {}};
-      for (const KsDistance& k : audit.ks) {
-        if (k.forgotten != forgotten || k.observer != observer) continue;
-        picture.series.push_back(series_of(k.method));
-        random.marks.push_back({picture.series.size() - 1, k.random});
-        if (k.random_floor.value || !random.floor.value) random.floor = k.random_floor;
-        if (k.ones.value || !k.ones.reason.empty())
-          ones.marks.push_back({picture.series.size() - 1, k.ones});
-        if (k.ones.value && (k.ones_floor.value || !ones.floor.value)) ones.floor = k.ones_floor;
-        picture.description += fmt::format("{}: random {}, all-ones {}. ", k.method,
-                                           to_text(k.random, 2), to_text(k.ones, 2));
-      }
-      if (random.marks.empty()) continue;
-      const auto none = [](const DotChart::Row& row) {
-        return std::ranges::none_of(row.marks,
-                                    [](const auto& m) { return m.measured.value.has_value(); });
-      };
-      if (none(random) && none(ones)) {
-        without += paragraph(
-            fmt::format("{}: {}.", picture.title, to_text(random.marks.front().measured)), "note");
-        continue;
-      }
-      if (random.floor.value) picture.floor_name = "floor: retrained against retrained";
-      picture.rows.push_back(std::move(random));
-      if (!ones.marks.empty()) picture.rows.push_back(std::move(ones));
-      pictures += figure(picture);
+// Where one method's inputs of a class go, beside where those of retrained models do.
+std::string destination_panel(const std::string& method, const std::string& class_title,
+                              const std::vector<std::string>& labels,
+                              const std::vector<MeanStd>& shares,
+                              const std::vector<MeanStd>* reference, double top) {
+  using enum TextTable::Align;
+  BarChart picture;
+  picture.title = fmt::format("{}: where {} goes", method, class_title);
+  picture.description = "By top-1 label. ";
+  picture.series = series_of(method);
+  picture.reference_name = "retrained without it";
+  picture.axis = "share of its inputs, by top-1 label";
+  picture.high = top;
+  TextTable numbers({{"top-1 label"}, {method, right}, {"± sd", right}});
+  if (reference != nullptr) {
+    numbers.columns.push_back({"retrained", right});
+    numbers.columns.push_back({"± sd", right});
+  }
+  const auto number = [](double value) { return fmt::format("{:.3f}", value); };
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    BarChart::Row row{.label = labels[i], .value = shares[i], .reference = {}};
+    std::vector<std::string> cells{row.label, number(shares[i].mean), number(shares[i].std)};
+    if (reference != nullptr && i < reference->size()) {
+      row.reference = (*reference)[i];
+      cells.push_back(number(row.reference->mean));
+      cells.push_back(number(row.reference->std));
     }
-    if (!pictures.empty() || !without.empty())
-      out += fmt::format("<h3>{}</h3>\n", kInputs[forgotten ? 0 : 1]);
-    if (!pictures.empty()) out += "<div class=\"panels pairs\">\n" + pictures + "</div>\n";
+    picture.description += fmt::format("{}: {}, retrained {}. ", row.label, cells[1],
+                                       cells.size() > 3 ? cells[3] : "not measured");
+    numbers.add_row(std::move(cells));
+    picture.rows.push_back(std::move(row));
+  }
+  return figure(svg(picture), numbers);
+}
+
+std::string destination_panels(const Comparison& comparison) {
+  if (comparison.methods.empty()) return "";
+  struct Destinations {
+    std::vector<std::pair<const AuditedMethod*, const Misclassification*>> seen;
+    const Misclassification* retrained = nullptr;  // the same for every method
+    double top = 0.1;
+  };
+  std::map<std::uint32_t, Destinations> by_class;
+  for (const AuditedMethod& method : comparison.methods)
+    for (const Misclassification& bars : method.audit.misclassification) {
+      Destinations& of_class = by_class[bars.label];
+      if (bars.population == "seen")
+        of_class.seen.emplace_back(&method, &bars);
+      else if (bars.population == "unseen" && &method == &comparison.methods.front())
+        of_class.retrained = &bars;
+      else
+        continue;
+      for (const MeanStd& share : bars.shares)
+        of_class.top = std::max(of_class.top, share.mean + share.std);
+    }
+  std::string out;
+  for (const auto& [label, of_class] : by_class) {
+    const std::string name = class_name(comparison.methods.front().audit.class_names, label);
+    if (by_class.size() > 1) out += fmt::format("<h3>Inputs of {}</h3>\n", escape(name));
+    out += "<div class=\"panels\">\n";
+    for (const auto& [method, bars] : of_class.seen)
+      out += destination_panel(
+          method->name, name, retained_names(method->audit, bars->shares.size()), bars->shares,
+          of_class.retrained != nullptr ? &of_class.retrained->shares : nullptr,
+          std::min(1.0, std::ceil(of_class.top * 10 - 1e-9) / 10));
+    out += "</div>\n";
+  }
+  return out;
+}
+
+// Rows are directions, points methods.
+DotChart ks_chart(const Comparison& comparison, bool forgotten, Observer observer) {
+  DotChart picture;
+  picture.title = "Observer sees " + seen_by(observer);
+  picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
+  picture.axis = "Kolmogorov–Smirnov distance";
+  const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
+  for (const auto& [name, audit] : comparison.methods) picture.series.push_back(series_of(name));
+  for (const NamedFigure<ObserverLeak>& named : kObserverFigures) {
+    if (named.chart == nullptr) continue;
+    DotChart::Row row{.label = named.chart, .marks = {}, .floor = {}};
+    std::string words;
+    for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
+      const auto& [name, audit] = comparison.methods[i];
+      const ObserverLeak* leak = find(group_of(audit.leaks, forgotten), observer);
+      if (leak == nullptr || !is_there(leak->*named.figure)) continue;
+      row.marks.push_back({i, leak->*named.figure});
+      words += fmt::format("{} {}, ", name, to_text(leak->*named.figure, 2));
+    }
+    if (row.marks.empty()) continue;
+    if (std::ranges::any_of(row.marks,
+                            [](const auto& mark) { return mark.figure.value.has_value(); }))
+      row.floor = figure_at(floors, named.figure, comparison.no_floor);
+    if (row.floor.value) picture.floor_name = kFloorName;
+    picture.description += fmt::format("{}: {}. ", row.label, words);
+    picture.rows.push_back(std::move(row));
+  }
+  return picture;
+}
+
+std::string ks_panels(const Comparison& comparison) {
+  std::vector<DotChart> pictures;  // of the forgotten classes, then of the retained ones
+  CommonScale scale{.high = 0.1};
+  std::array<std::size_t, 2> of_group{};
+  for (const bool forgotten : {true, false})
+    for (const Observer observer : kAllObservers) {
+      DotChart picture = ks_chart(comparison, forgotten, observer);
+      if (picture.rows.empty()) continue;
+      for (const DotChart::Row& row : picture.rows) {
+        for (const DotChart::Mark& mark : row.marks) scale.add(mark.figure);
+        scale.add(row.floor);
+      }
+      ++of_group[forgotten ? 0 : 1];
+      pictures.push_back(std::move(picture));
+    }
+  std::string out;
+  auto picture = pictures.begin();
+  for (std::size_t group = 0; group < of_group.size(); ++group) {
+    if (of_group[group] == 0) continue;
+    out += fmt::format("<h3>{}</h3>\n", kInputs[group]);
+    std::string drawn, without;  // those that would have nothing in them
+    for (std::size_t i = 0; i < of_group[group]; ++i, ++picture) {
+      const bool any = std::ranges::any_of(picture->rows, [](const DotChart::Row& row) {
+        return std::ranges::any_of(row.marks,
+                                   [](const auto& mark) { return mark.figure.value.has_value(); });
+      });
+      picture->high = scale.top();
+      if (any)
+        drawn += figure(*picture);
+      else
+        without += paragraph(fmt::format("{}: {}.", picture->title,
+                                         to_text(picture->rows.front().marks.front().figure)),
+                             "note");
+    }
+    if (!drawn.empty()) out += "<div class=\"panels pairs\">\n" + drawn + "</div>\n";
     out += without;
   }
   return out;
 }
 
-void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool several) {
+void add_comparison(Sections& sections, const Comparison& comparison, std::size_t index,
+                    bool several) {
   const std::string suffix = index == 0 ? "" : fmt::format("-{}", index + 1);
   const auto titled = [&](const char* title) {
-    return several && !audit.title.empty() ? fmt::format("{}: {}", title, audit.title)
-                                           : std::string(title);
+    return several && !comparison.title.empty() ? fmt::format("{}: {}", title, comparison.title)
+                                                : std::string(title);
   };
-  std::string leaks = warning_list(audit.warnings);
-  if (const std::string panels = leak_panels(audit, true); !panels.empty()) {
-    leaks += paragraph(audit.note, "note");
+  std::string leaks = warning_list(comparison.warnings);
+  if (const std::string panels = leak_panels(comparison, true); !panels.empty()) {
+    leaks += paragraph(comparison.note, "note");
     leaks += fmt::format("<h3>{}</h3>\n", kInputs[0]) + panels;
-    if (const std::string retained = leak_panels(audit, false); !retained.empty())
+    if (const std::string retained = leak_panels(comparison, false); !retained.empty())
       leaks += fmt::format("<h3>{}</h3>\n", kInputs[1]) + retained;
   }
   sections.add("leak" + suffix, titled("Leak by observer"), leaks);
-  std::string where = destination_panels(audit);
+  std::string where = destination_panels(comparison);
   if (!where.empty())
     where = paragraph(
                 "What an observer of the top-1 label is told when he shows the model the forgotten "
@@ -338,7 +392,7 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
                 "class. Bars are means over models, lines one standard deviation either way.") +
             where;
   sections.add("destinations" + suffix, titled("Where the forgotten class's inputs go"), where);
-  std::string ks = ks_panels(audit);
+  std::string ks = ks_panels(comparison);
   if (!ks.empty())
     ks = paragraph(
              "How far apart the outputs of unlearned and retrained models lie, seen along one "
@@ -349,9 +403,9 @@ void add_audit(Sections& sections, const Audit& audit, std::size_t index, bool s
          ks;
   sections.add("ks" + suffix, titled("Distance by direction"), ks);
   std::string tables;
-  for (const DotChart& picture : audit.charts)
+  for (const DotChart& picture : comparison.charts)
     tables += "<div class=\"panels\">" + figure(picture) + "</div>\n";
-  for (const NamedTable& named : audit.tables) tables += named_table(named);
+  for (const NamedTable& named : comparison.tables) tables += named_table(named);
   sections.add("tables" + suffix, titled("Class by class, accuracy and labels"), tables);
 }
 
@@ -379,10 +433,10 @@ std::string inversion_section(const Inversion& inversion) {
 
 std::string page(const ReportData& data) {
   Sections sections;
-  for (std::size_t i = 0; i < data.audits.size(); ++i)
-    add_audit(sections, data.audits[i], i, data.audits.size() > 1);
+  for (std::size_t i = 0; i < data.comparisons.size(); ++i)
+    add_comparison(sections, data.comparisons[i], i, data.comparisons.size() > 1);
   // Beside an audit, the receipt's own leak check is a section; alone it is the answer's picture.
-  if (data.receipt && !data.receipt->leak_checks.empty() && !data.audits.empty()) {
+  if (data.receipt && !data.receipt->leak_checks.empty() && !data.comparisons.empty()) {
     const DotChart picture = chart(*data.receipt);
     sections.add(
         "leak-check", "Leak check of the single model",

@@ -3,15 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/json_fields.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
-#include "oubli/report/json_fields.h"
 #include "oubli/report/page.h"
 
 namespace oubli::report {
@@ -23,31 +22,37 @@ using nlohmann::json;
 constexpr std::size_t kNewestVersion = 1;  // of every format below
 
 void add_document(ReportData& data, const json& document, const fs::path& path) {
-  const std::string format = document.value("format", "");
-  if (format == "oubli-results") return add_results(data, document);
-  if (format == "oubli-audit") return add_audit(data, document);
+  std::string format;
+  read_field(document, "format", format);
+  std::size_t version = 1;
+  read_field(document, "version", version);
+  if (version > kNewestVersion)
+    fail(ErrorCode::bad_input, ": version {}, this program reads up to {}: use a newer program",
+         version, kNewestVersion);
+  if (format == "oubli-results") return add_results(data, document.get<Results>());
+  if (format == "oubli-audit") return add_audit(data, document.get<AuditResult>());
   if (format == "oubli-receipt") return add_receipt(data, document);
   if (format == "oubli-inversion") return add_inversion(data, document, path.parent_path());
   fail(ErrorCode::bad_input,
-       "{}: format '{}' is none that a report can show (oubli-results, oubli-audit, oubli-receipt, "
+       ": format '{}' is none that a report can show (oubli-results, oubli-audit, oubli-receipt, "
        "oubli-inversion)",
-       path.string(), format);
+       format);
 }
 
 void add_file(ReportData& data, const fs::path& path) {
   data.files.push_back(path);
   const std::string text = read_text_file(path, std::size_t{1} << 30);
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json document = parse_document(text, path.string());
   if (!document.is_object())
     fail(ErrorCode::bad_input, "{}: not a JSON object; expected a file written by oubli",
          path.string());
   try {
-    if (const std::size_t version = count(document, "version"); version > kNewestVersion)
-      fail(ErrorCode::bad_input, "{}: version {}, this program reads up to {}: use a newer program",
-           path.string(), version, kNewestVersion);
     add_document(data, document, path);
-  } catch (const json::exception& error) {
-    fail(ErrorCode::bad_input, "{}: damaged or incomplete: {}", path.string(), error.what());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    const std::string_view message = error.what();
+    fail(ErrorCode::bad_input, "{}{}{}", path.string(), message.starts_with(':') ? "" : ": ",
+         message);
   }
   data.provenance.emplace_back(path.filename().string(), "SHA-256 " + sha256_hex(as_bytes(text)));
 }
@@ -70,12 +75,11 @@ std::vector<std::string> general_limits() {
       "answer."};
 }
 
-void require_measured(const std::string& method, const std::vector<Audit>& audits) {
+void require_measured(const std::string& method, const std::vector<Comparison>& comparisons) {
   std::vector<std::string> measured;
-  if (!audits.empty())  // the one that is judged
-    for (const Leak& leak : audits.front().leaks)
-      if (std::ranges::find(measured, leak.method) == measured.end())
-        measured.push_back(leak.method);
+  if (!comparisons.empty())  // the one that is judged
+    for (const AuditedMethod& audited : comparisons.front().methods)
+      measured.push_back(audited.name);
   if (std::ranges::find(measured, method) != measured.end()) return;
   if (measured.empty())
     fail(ErrorCode::usage, "--method {}: nothing here was audited, so no method is judged", method);
@@ -114,7 +118,7 @@ void write_report(std::span<const fs::path> inputs, const fs::path& output, bool
   prepare_output(output, replace);
   ReportData data = read_report(inputs);
   require_apart(std::vector{output}, data.files);
-  if (!method.empty()) require_measured(method, data.audits);
+  if (!method.empty()) require_measured(method, data.comparisons);
   data.method = method;
   if (!title.empty()) data.title = title;
   write_file(output, page(data), replace);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "oubli/experiment/results.h"
 #include "oubli/report/report_data.h"
 
 namespace oubli::report {
@@ -23,8 +24,8 @@ void write_report(std::span<const std::filesystem::path> inputs,
                   const std::string& title = "");
 
 // The parts of it, one per format; `document` has passed the check of format and version.
-void add_results(ReportData& data, const nlohmann::json& document);
-void add_audit(ReportData& data, const nlohmann::json& document);
+void add_results(ReportData& data, Results results);
+void add_audit(ReportData& data, AuditResult audit);
 void add_receipt(ReportData& data, const nlohmann::json& document);
 // `folder` holds the pictures that the document names.
 void add_inversion(ReportData& data, const nlohmann::json& document,

@@ -8,6 +8,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/report/comparison.h"
 #include "oubli/report/page.h"
 #include "oubli/report/verdict.h"
 
@@ -24,14 +25,13 @@ json figure_json(double value) {
 }
 
 json leak_json(const char* observer, double advantage) {
-  return {
-      {"observer", observer},
-      {"attacks",
-       {{{"attack", "adaboost"}, {"advantage", figure_json(advantage)}},
-        {{"attack", "new-attack"}, {"advantage", {{"value", nullptr}, {"reason", "too few"}}}}}},
-      {"worst", 0},
-      {"ks", figure_json(advantage / 2)},
-      {"ks_ones", figure_json(advantage / 3)}};
+  return {{"observer", observer},
+          {"attacks",
+           {{{"attack", "adaboost"}, {"advantage", figure_json(advantage)}},
+            {{"attack", "logistic"}, {"advantage", {{"value", nullptr}, {"reason", "too few"}}}}}},
+          {"worst", "adaboost"},
+          {"ks", figure_json(advantage / 2)},
+          {"ks_ones", figure_json(advantage / 3)}};
 }
 
 json leaks_json(double advantage) {
@@ -90,34 +90,6 @@ class ReadReport : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(ReadReport, AnAuditGivesLeaksDestinationsAndTables) {
-  const ReportData data = read(write("audit.json", audit_json(0.4).dump()));
-  ASSERT_EQ(data.audits.size(), 1U);
-  const Audit& audit = data.audits[0];
-  EXPECT_THAT(audit.forgotten, ::testing::ElementsAre("<b>"));
-  ASSERT_EQ(audit.leaks.size(), 2U);
-  EXPECT_EQ(audit.leaks[0].attack, "AdaBoost");
-  EXPECT_DOUBLE_EQ(*audit.leaks[0].forgotten.value, 0.4);
-  EXPECT_DOUBLE_EQ(*audit.leaks[0].forgotten.low, 0.39);
-  EXPECT_DOUBLE_EQ(*audit.leaks[0].retained.value, 0.04);
-  EXPECT_FALSE(audit.leaks[0].forgotten_floor.value);
-  EXPECT_EQ(audit.leaks[1].attack, "new-attack");
-  EXPECT_EQ(audit.leaks[1].forgotten.reason, "too few");
-  ASSERT_EQ(audit.ks.size(), 2U);
-  EXPECT_DOUBLE_EQ(*audit.ks[0].random.value, 0.2);
-  EXPECT_FALSE(audit.ks[1].forgotten);
-  ASSERT_EQ(audit.destinations.size(), 2U);
-  EXPECT_EQ(audit.destinations[1].method, "retrained");
-  EXPECT_THAT(audit.destinations[0].classes, ::testing::ElementsAre("a", "c"));
-  EXPECT_DOUBLE_EQ(*audit.destinations[0].shares[1].high, 0.8);
-  // Figures that could not be computed are there with their reason.
-  const std::string text = page(data);
-  EXPECT_THAT(text, HasSubstr("not given"));
-  EXPECT_THAT(text, HasSubstr("too few"));
-  EXPECT_THAT(text, HasSubstr("&lt;b&gt; (forgotten)"));
-  EXPECT_THAT(text, Not(HasSubstr("<b>")));
-}
-
 // The page's text from the section `id` on, up to the next one.
 std::string section(const std::string& text, const std::string& id) {
   const std::size_t begin = text.find("id=\"" + id + "\"");
@@ -125,11 +97,37 @@ std::string section(const std::string& text, const std::string& id) {
   return text.substr(begin, text.find("</section>", begin) - begin);
 }
 
+TEST_F(ReadReport, AnAuditGivesLeaksDestinationsAndTables) {
+  const ReportData data = read(write("audit.json", audit_json(0.4).dump()));
+  ASSERT_EQ(data.comparisons.size(), 1U);
+  const Comparison& comparison = data.comparisons[0];
+  EXPECT_THAT(comparison.forgotten, ::testing::ElementsAre("<b>"));
+  ASSERT_EQ(comparison.methods.size(), 1U);
+  const Leaks& leaks = comparison.methods[0].audit.leaks;
+  EXPECT_DOUBLE_EQ(*leaks.forgotten.at(0).attacks.at(0).advantage.value, 0.4);
+  EXPECT_DOUBLE_EQ(*leaks.forgotten[0].attacks[0].advantage.low, 0.39);
+  EXPECT_DOUBLE_EQ(*leaks.retained.at(0).attacks.at(0).advantage.value, 0.04);
+  EXPECT_EQ(leaks.forgotten[0].attacks[1].advantage.reason, "too few");
+  EXPECT_FALSE(comparison.floor);
+  EXPECT_EQ(comparison.no_floor, "no second batch");
+  EXPECT_THAT(retained_names(comparison.methods[0].audit, 2), ::testing::ElementsAre("a", "c"));
+  // Figures that could not be computed are there with their reason.
+  const std::string text = page(data);
+  EXPECT_THAT(text, HasSubstr("AdaBoost"));
+  EXPECT_THAT(section(text, "ks"), HasSubstr("0.200"));
+  EXPECT_THAT(section(text, "destinations"), HasSubstr("audited models: where"));
+  EXPECT_THAT(section(text, "destinations"), HasSubstr("retrained without it"));
+  EXPECT_THAT(text, HasSubstr("not given"));
+  EXPECT_THAT(text, HasSubstr("too few"));
+  EXPECT_THAT(text, HasSubstr("&lt;b&gt; (forgotten)"));
+  EXPECT_THAT(text, Not(HasSubstr("<b>")));
+}
+
 TEST_F(ReadReport, WarningsOfAnAuditStandAtTheTop) {
   json document = audit_json(0.4);
   document["warnings"] = {"the floor <is> not comparable", "another"};
   const ReportData data = read(write("audit.json", document.dump()));
-  EXPECT_THAT(data.audits.at(0).warnings,
+  EXPECT_THAT(data.comparisons.at(0).warnings,
               ::testing::ElementsAre("the floor <is> not comparable", "another"));
   const std::string text = page(data);
   for (const char* id : {"answer", "leak"}) {
@@ -163,7 +161,7 @@ TEST_F(ReadReport, WarningsOfResultsNameTheirMethod) {
            {{"method", "zeroing"}, {"audit", nullptr}, {"reason", "one network only"}}}}}}}};
   write("results.json", results.dump());
   const ReportData data = read(folder_);
-  EXPECT_THAT(data.audits.at(0).warnings,
+  EXPECT_THAT(data.comparisons.at(0).warnings,
               ::testing::ElementsAre(
                   "naive: too few",
                   "normalization: network seen-3 could not be filtered and is left out: A is "
@@ -194,7 +192,12 @@ TEST_F(ReadReport, MissingIntervalsHaveTheirReasonBesideThePicture) {
   document["leaks"]["classes"][0]["observers"][0]["attacks"][0]["advantage"] = {
       {"value", 0.39}, {"interval_reason", "one class alone"}};
   const ReportData data = read(write("audit.json", document.dump()));
-  EXPECT_EQ(data.audits.at(0).leaks.at(0).forgotten.reason, "1 and 2 test models");
+  EXPECT_EQ(data.comparisons.at(0)
+                .methods.at(0)
+                .audit.leaks.forgotten.at(0)
+                .attacks.at(0)
+                .advantage.reason,
+            "1 and 2 test models");
   const std::string text = page(data);
   EXPECT_THAT(section(text, "answer"), HasSubstr("1 and 2 test models"));
   EXPECT_THAT(section(text, "leak"),
@@ -234,7 +237,7 @@ TEST_F(ReadReport, MissingFiguresAreShownWithTheirReason) {
   const std::string text = page(read(write("audit.json", document.dump())));
   // The attack that was not computed, below the picture and not only in the closed table.
   EXPECT_THAT(section(text, "leak"),
-              HasSubstr("Not computed (new-attack, audited models): too few."));
+              HasSubstr("Not computed (logistic regression, audited models): too few."));
   EXPECT_THAT(section(text, "leak"), HasSubstr("no second batch"));  // the floor
   EXPECT_THAT(section(text, "answer"), HasSubstr("no second batch"));
   EXPECT_THAT(section(text, "ks"), HasSubstr("a label is not a number"));
@@ -276,12 +279,12 @@ TEST_F(ReadReport, EachClassKeepsMethodsThatWereNotMeasured) {
            {{"method", "zeroing"}, {"audit", nullptr}, {"reason", "one network only"}}}}}}}};
   write("results.json", results.dump());
   const ReportData data = read(folder_);
-  ASSERT_EQ(data.audits.at(0).charts.size(), 1U);
-  const DotChart& chart = data.audits[0].charts[0];
+  ASSERT_EQ(data.comparisons.at(0).charts.size(), 1U);
+  const DotChart& chart = data.comparisons[0].charts[0];
   ASSERT_EQ(chart.rows.size(), 1U);
   ASSERT_EQ(chart.rows[0].marks.size(), 2U);
-  EXPECT_EQ(chart.rows[0].marks[0].measured.reason, "no images");
-  EXPECT_EQ(chart.rows[0].marks[1].measured.reason, "one network only");
+  EXPECT_EQ(chart.rows[0].marks[0].figure.reason, "no images");
+  EXPECT_EQ(chart.rows[0].marks[1].figure.reason, "one network only");
   EXPECT_THAT(section(page(data), "tables"), HasSubstr("Not computed (a, zeroing): one network"));
 }
 
@@ -320,14 +323,15 @@ TEST_F(ReadReport, ResultsUseThePartsFloorAndTheMainVariantsOnly) {
                {"digits", 2}}}}}}}}}}};
   write("results.json", results.dump());
   const ReportData data = read(folder_);
-  ASSERT_EQ(data.audits.size(), 2U);
-  EXPECT_EQ(data.audits[0].title, "50 units");  // most networks first
-  ASSERT_EQ(data.audits[0].leaks.size(), 4U);
-  EXPECT_EQ(data.audits[0].leaks[2].method, "normalization");
-  EXPECT_DOUBLE_EQ(*data.audits[0].leaks[2].forgotten.value, 0.4);
-  EXPECT_DOUBLE_EQ(*data.audits[0].leaks[2].forgotten_floor.value, 0.03);
-  const auto verdicts = judge(data.audits[0], judged_method(data.audits[0], ""));
-  EXPECT_DOUBLE_EQ(*verdicts.at(0).naive->forgotten.value, 0.6);
+  ASSERT_EQ(data.comparisons.size(), 2U);
+  const Comparison& first = data.comparisons[0];
+  EXPECT_EQ(first.title, "50 units");  // most networks first
+  ASSERT_EQ(first.methods.size(), 2U);
+  EXPECT_EQ(first.methods[1].name, "normalization");
+  const auto verdicts = judge(first, judged_method(first, ""));
+  EXPECT_DOUBLE_EQ(*verdicts.at(0).worst->advantage.value, 0.4);
+  EXPECT_DOUBLE_EQ(*verdicts.at(0).worst->floor.value, 0.03);
+  EXPECT_DOUBLE_EQ(*verdicts.at(0).naive->advantage.value, 0.6);
   ASSERT_EQ(data.published.size(), 1U);
   EXPECT_THAT(
       data.published[0].table.rows.at(0),
@@ -371,8 +375,8 @@ TEST_F(ReadReport, EachClassIsForOneObserver) {
          {{{"forgotten", {0}}, {"methods", {{{"method", "naive"}, {"audit", first}}}}},
           {{"forgotten", {1}}, {"methods", {{{"method", "naive"}, {"audit", second}}}}}}}};
     write_file(folder_ / "results.json", results.dump(), true);
-    const DotChart chart = read(folder_).audits.at(0).charts.at(0);
-    return std::pair(chart.axis, to_text(chart.rows.at(0).marks.at(0).measured, 1));
+    const DotChart chart = read(folder_).comparisons.at(0).charts.at(0);
+    return std::pair(chart.axis, to_text(chart.rows.at(0).marks.at(0).figure, 1));
   };
   const std::string axis = "advantage of the strongest attack, observer sees ";
   EXPECT_EQ(axis_and_first(both, both),
@@ -384,14 +388,23 @@ TEST_F(ReadReport, EachClassIsForOneObserver) {
 }
 
 TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {
-  expect_error(write("x.json", "{"), ErrorCode::bad_input, "not a JSON object");
+  expect_error(write("x.json", "{"), ErrorCode::bad_input, "not valid JSON");
   expect_error(write("x.json", "[1]"), ErrorCode::bad_input, "not a JSON object");
   expect_error(write("x.json", R"({"format": "else"})"), ErrorCode::bad_input, "format 'else'");
   expect_error(write("x.json", R"({"format": "oubli-audit", "version": 2})"), ErrorCode::bad_input,
                "version 2, this program reads up to 1");
   json damaged = audit_json(0.4);
   damaged["misclassification"][0].erase("shares");
-  expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input, "damaged or incomplete");
+  expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input,
+               "x.json: misclassification[0].shares: nothing where a list is wanted");
+  damaged = audit_json(0.4);
+  damaged["leaks"]["forgotten"][0]["attacks"][0]["attack"] = "new-attack";
+  expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input,
+               "x.json: leaks.forgotten[0].attacks[0].attack: no attack is named 'new-attack'");
+  expect_error(write("x.json", R"({"format": 3})"), ErrorCode::bad_input,
+               "x.json: format: 3 where text is wanted");
+  expect_error(write("x.json", R"({"format": "oubli-receipt", "version": 1})"),
+               ErrorCode::bad_input, "x.json: request: nothing where an object is wanted");
   damaged = audit_json(0.4);
   damaged["models"]["seen"] = 1e30;
   expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input,
@@ -412,6 +425,31 @@ TEST_F(ReadReport, PicturesLieBesideTheirDocument) {
     expect_error(write("inversion.json", inversion.dump()), ErrorCode::bad_input,
                  "is not the name of a file beside it");
   }
+}
+
+TEST_F(ReadReport, AnInversionCountsItsPictures) {
+  const auto entry = [](const char* state, double share, int networks, int pictures) {
+    return json{{"state", state},
+                {"target", "forgotten, ghost logit"},
+                {"networks", networks},
+                {"pictures", pictures},
+                {"own", {{"mean", 0.5}, {"std", 0.1}}},
+                {"recognised", {{"mean", share}, {"std", 0.0}}}};
+  };
+  json inversion = {{"format", "oubli-inversion"},
+                    {"version", 1},
+                    {"class_names", {"a", "b", "c", "d"}},
+                    {"likeness", {entry("naive", 0.75, 1, 4), entry("retrained", 0.5, 2, 2)}}};
+  const auto sentence_of = [&] {
+    write_file(folder_ / "inversion.json", inversion.dump(), true);
+    return read(folder_).inversion->sentence;
+  };
+  EXPECT_THAT(sentence_of(),
+              HasSubstr("the forgotten class is recognised in 3 of 4 pictures of 1 network after "
+                        "naive, in 1 of 2 pictures of 2 networks that never saw it (guessing: 1 in "
+                        "4)."));
+  inversion["likeness"][0].erase("pictures");  // as older files
+  EXPECT_THAT(sentence_of(), HasSubstr("in 75 % of the pictures of 1 network after naive"));
 }
 
 TEST_F(ReadReport, ThePageIsNothingThatWasRead) {
@@ -439,7 +477,7 @@ TEST_F(ReadReport, ThePageIsNothingThatWasRead) {
 
 TEST_F(ReadReport, AMethodThatIsAskedForMustBeThere) {
   const fs::path audit = write("audit.json", audit_json(0.4).dump());
-  const std::string there = read(audit).audits.at(0).leaks.at(0).method;
+  const std::string there = read(audit).comparisons.at(0).methods.at(0).name;
   write_report(std::vector{audit}, folder_ / "r.html", /*replace=*/true, there);
   try {
     write_report(std::vector{audit}, folder_ / "r.html", /*replace=*/true, "bogus");

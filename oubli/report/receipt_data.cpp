@@ -1,7 +1,7 @@
 // What the page shows of a receipt (oubli/forget/receipt.h).
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
-#include "oubli/base/error.h"
+#include "oubli/report/html.h"
 #include "oubli/report/json_fields.h"
 #include "oubli/report/read_report.h"
 #include "oubli/report/verdict.h"
@@ -10,27 +10,29 @@ namespace oubli::report {
 namespace {
 
 using nlohmann::json;
+using enum TextTable::Align;
 
 // The receipt keeps no name of what was forgotten.
 std::string class_of(std::size_t label) { return fmt::format("class {}", label); }
 
 std::string number_text(const json& object, const char* key) {
-  const auto value = number(object, key);
+  const auto value = field<std::optional<double>>(object, key);
   return value ? fmt::format("{:.3g}", *value) : std::string();
 }
 
 void add_leak_checks(Receipt& out, const json& check) {
-  const json& rows = list(check, "rows");
-  for (const json& row : rows) {
+  for (const json& row : list(check, "rows")) {
     const std::string prefix =
-        out.forgotten.size() > 1 ? class_of(whole_number(row.at("class"))) + ", " : "";
+        out.forgotten.size() > 1 ? class_of(field<std::size_t>(row, "class")) + ", " : "";
+    Observer observer = Observer::logits;
+    if (find(row, "observer") != nullptr) require_named(row, "observer", observer, observer_of);
     const auto add = [&](const char* key, const char* title) {
       const json* found = find(row, key);
       if (found == nullptr) return;
-      out.leak_checks.push_back({.observer = text(row, "observer"),
+      out.leak_checks.push_back({.observer = observer,
                                  .read_out = prefix + title,
-                                 .naive = figure(*found, "naive"),
-                                 .chosen = figure(*found, "chosen")});
+                                 .naive = field<Figure>(*found, "naive"),
+                                 .chosen = field<Figure>(*found, "chosen")});
     };
     add("ghost_logit", "mean of the retained logits");
     add("linear_readout", "best linear read-out");
@@ -48,12 +50,14 @@ void add_files(Receipt& out, const json& document, const char* key, const char* 
 NamedTable class_table(const json& document) {
   NamedTable out{
       "Which output is which now", "",
-      Table{{{"old output", true}, {"new output", true}, {"name"}, {"samples used", true}}, {}}};
+      TextTable({{"old output", right}, {"new output", right}, {"name"}, {"samples used", right}})};
   for (const json& entry : list(document, "classes")) {
-    const json* now = find(entry, "new");
-    const json* samples = find(entry, "samples");
-    out.table.rows.push_back({entry.at("old").dump(), now != nullptr ? now->dump() : "forgotten",
-                              text(entry, "name"), samples != nullptr ? samples->dump() : ""});
+    const auto number = [&](const char* key, const char* otherwise) {
+      const auto value = field<std::optional<std::size_t>>(entry, key);
+      return value ? std::to_string(*value) : otherwise;
+    };
+    out.table.add_row({number("old", "?"), number("new", "forgotten"), text(entry, "name"),
+                       number("samples", "")});
   }
   out.table = without_empty_columns(out.table);
   return out;
@@ -61,9 +65,9 @@ NamedTable class_table(const json& document) {
 
 NamedTable findings_table(const json& document) {
   NamedTable out{"Where else the file mentions classes", "What a scan of the file found.",
-                 Table{{{"where"}, {"what"}}, {}}};
+                 TextTable({{"where"}, {"what"}})};
   for (const json& finding : list(document, "findings"))
-    out.table.rows.push_back({text(finding, "where"), text(finding, "text")});
+    out.table.add_row({text(finding, "where"), text(finding, "text")});
   return out;
 }
 
@@ -83,18 +87,20 @@ void add_facts(Receipt& out, const json& document) {
   if (const json* input = find(document, "input"))
     if (const json* head = find(*input, "head"))
       add("head", fmt::format("{}, {} classes x {} features, {}", text(*head, "name"),
-                              head->at("classes").dump(), head->at("features").dump(),
-                              text(*head, "dtype")));
-  if (document.value("bias_added", false)) add("bias", "added: the old head had none");
+                              field<std::size_t>(*head, "classes"),
+                              field<std::size_t>(*head, "features"), text(*head, "dtype")));
+  if (field<bool>(document, "bias_added")) add("bias", "added: the old head had none");
   if (const json* check = find(document, "self_check"))
-    add("self-check",
-        fmt::format("passed on {} vectors; largest error {} of its bound", count(*check, "vectors"),
-                    number_text(*check, "error_over_bound")));
+    add("self-check", fmt::format("passed on {} vectors; largest error {} of its bound",
+                                  field<std::size_t>(*check, "vectors"),
+                                  number_text(*check, "error_over_bound")));
   if (const json* leaks = find(document, "leak_check"))
     add("top-1 labels changed against naive deletion",
-        fmt::format("{} of {} samples", count(*leaks, "label_flips_against_naive"),
-                    count(*leaks, "label_flips_samples", count(*leaks, "samples"))));
-  for (const json& warning : list(document, "warnings")) add("warning", warning.get<std::string>());
+        fmt::format("{} of {} samples", field<std::size_t>(*leaks, "label_flips_against_naive"),
+                    field<std::optional<std::size_t>>(*leaks, "label_flips_samples")
+                        .value_or(field<std::size_t>(*leaks, "samples"))));
+  for (const std::string& warning : field<std::vector<std::string>>(document, "warnings"))
+    add("warning", warning);
   if (find(document, "signature") != nullptr)
     add("signature", "there is one; 'oubli verify' checks it, this page does not");
 }
@@ -103,10 +109,12 @@ void add_facts(Receipt& out, const json& document) {
 
 void add_receipt(ReportData& data, const json& document) {
   Receipt out;
-  const json& request = document.at("request");
-  out.method = text(request, "method");
-  for (const json& label : list(request, "forget"))
-    out.forgotten.push_back(class_of(whole_number(label)));
+  std::vector<std::size_t> forgotten;
+  at_place("request", [&] {
+    require_field(member(document, "request"), "method", out.method);
+    require_field(member(document, "request"), "forget", forgotten);
+  });
+  for (const std::size_t label : forgotten) out.forgotten.push_back(class_of(label));
   if (const json* check = find(document, "leak_check")) add_leak_checks(out, *check);
   add_facts(out, document);
   add_files(out, document, "input", "old");
@@ -120,10 +128,10 @@ void add_receipt(ReportData& data, const json& document) {
       for (const json& file : list(*output, "files"))
         if (text(file, "role") == "model") data.title = text(file, "name");
   }
-  for (const json& entry : list(document, "not_checked"))
-    data.not_tested.push_back(entry.get<std::string>());
-  for (const json& entry : list(document, "limits"))
-    data.limits.push_back(entry.get<std::string>());
+  for (std::string& entry : field<std::vector<std::string>>(document, "not_checked"))
+    data.not_tested.push_back(std::move(entry));
+  for (std::string& entry : field<std::vector<std::string>>(document, "limits"))
+    data.limits.push_back(std::move(entry));
   data.receipt = std::move(out);
 }
 

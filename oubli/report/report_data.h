@@ -7,76 +7,55 @@
 #include <utility>
 #include <vector>
 
+#include "oubli/audit/audit.h"
+#include "oubli/base/text_table.h"
 #include "oubli/report/charts.h"
-#include "oubli/report/html.h"
 
 // What a report is drawn from, whichever file it came from: a run folder, an audit, a receipt. What
 // is empty is left out of the page.
 namespace oubli::report {
 
-// One attack by one observer on one method. Advantages 2 (accuracy - 1/2), 95 % intervals.
-struct Leak {
-  std::string method;        // "naive", "normalization", ...
-  std::string observer;      // "logits", "probabilities", "label"
-  std::string attack;        // "5 nearest neighbours"
-  Measured forgotten;        // mean over the forgotten classes
-  Measured forgotten_floor;  // retrained against retrained
-  Measured retained;         // mean over the retained classes
-  Measured retained_floor;
-};
-
-// Kolmogorov-Smirnov distance of the projected outputs, for one method.
-struct KsDistance {
-  std::string method;
-  std::string observer;
-  Measured random;  // mean over random directions
-  Measured ones;    // along the all-ones direction
-  Measured random_floor;
-  Measured ones_floor;
-  bool forgotten = true;  // on the forgotten class's inputs, or on the retained ones'
-};
-
-// Where one forgotten class's inputs go: mean and standard deviation over models.
-struct Destinations {
-  std::string method;  // "retrained" is the reference
-  std::string forgotten_class;
-  std::vector<std::string> classes;
-  std::vector<Measured> shares;
-};
-
 struct NamedTable {
   std::string title;
   std::string note;
-  Table table;
+  TextTable table;
   std::vector<DotChart> charts = {};      // the same as pictures
   std::vector<std::string> reasons = {};  // why figures are missing, or not what they seem
 };
 
-// Measurements over populations of models: one configuration of an experiment, or one audit.
-struct Audit {
+// One way of forgetting, and its audit.
+struct AuditedMethod {
+  std::string name;  // "naive", "normalization", ...
+  AuditResult audit;
+};
+
+// Methods measured on the same populations of models: one configuration of an experiment, or one
+// audit.
+struct Comparison {
   std::string title;                   // "MNIST, MLP of 50 units, 100 models each"
   std::string note;                    // how many models and images, which means were used
   std::vector<std::string> warnings;   // what makes figures mislead, or is not there at all
   std::vector<std::string> forgotten;  // class names
-  std::vector<Leak> leaks;
-  std::vector<KsDistance> ks;
-  std::vector<Destinations> destinations;
+  std::vector<AuditedMethod> methods;
+  std::optional<Leaks> floor;      // retrained against retrained
+  std::string no_floor;            // why there is none
   std::vector<NamedTable> tables;  // per class, accuracy and loss, labels changed, probe
   std::vector<DotChart> charts;    // further pictures
+
+  [[nodiscard]] bool measured() const;  // whether there is any attack at all
 };
 
 // The check of a single deletion: how well an input of the forgotten class is recognised.
 struct LeakCheck {
-  std::string observer;  // "logits"
+  Observer observer = Observer::logits;
   std::string read_out;  // "mean of the retained logits", "best linear read-out"
-  Measured naive;        // AUC, 0.5 is chance
-  Measured chosen;
+  Figure naive;          // AUC, 0.5 is chance
+  Figure chosen;
 };
 
 struct Receipt {
   std::string method;
   std::vector<std::string> forgotten;
-  std::size_t classes_before = 0;
   std::vector<LeakCheck> leak_checks;
   std::vector<std::pair<std::string, std::string>> facts;  // name, value: solver, condition, seed
   std::vector<std::pair<std::string, std::string>> digests;
@@ -100,7 +79,7 @@ struct ReportData {
   std::string title;  // "fashion-mnist", "model.onnx"
   std::string
       method;  // the method judged at the top; empty: normalization if there, else the first
-  std::vector<Audit> audits;  // the first one is judged at the top
+  std::vector<Comparison> comparisons;  // the first one is judged at the top
   std::optional<Receipt> receipt;
   std::vector<NamedTable> published;  // the paper's tables beside ours
   std::optional<Inversion> inversion;

@@ -14,49 +14,57 @@ using Level = ObserverVerdict::Level;
 // Advantage -1..1 to right answers in 100 guesses.
 double in_hundred(double advantage) { return 50 * (1 + advantage); }
 
-Measured in_hundred(const Measured& advantage) {
+Figure in_hundred(const Figure& advantage) {
   const auto map = [](const std::optional<double>& value) {
     return value ? std::optional(in_hundred(*value)) : std::nullopt;
   };
   return {map(advantage.value), map(advantage.low), map(advantage.high), advantage.reason};
 }
 
-// Whether somebody who sees `observer` can work out `other`.
-bool includes(const std::string& observer, const std::string& other) {
-  if (observer == "logits")
-    return other == "probabilities" || other == "label" || other == observer;
-  if (observer == "probabilities") return other == "label" || other == observer;
-  return other == observer;
+// Whether somebody who sees `observer` can work out `other`: each sees all that the next one does.
+bool includes(Observer observer, Observer other) {
+  return static_cast<int>(observer) <= static_cast<int>(other);
 }
 
-const Leak* strongest(const Audit& audit, const std::string& method, const std::string& observer) {
-  const Leak* best = nullptr;
-  for (const Leak& leak : audit.leaks) {
-    if (leak.method != method || !includes(observer, leak.observer) || !leak.forgotten.value)
-      continue;
-    if (best == nullptr || *leak.forgotten.value > *best->forgotten.value) best = &leak;
+const AuditedMethod* find_method(const Comparison& comparison, const std::string& name) {
+  const auto found = std::ranges::find(comparison.methods, name, &AuditedMethod::name);
+  return found == comparison.methods.end() ? nullptr : &*found;
+}
+
+// Every attack on what `method` leaves of the forgotten classes.
+std::vector<AttackFound> attacks_on(const Comparison& comparison, const std::string& method) {
+  std::vector<AttackFound> out;
+  const AuditedMethod* found = find_method(comparison, method);
+  if (found == nullptr) return out;
+  for (const ObserverLeak& leak : found->audit.leaks.forgotten)
+    for (const AttackLeak& attack : leak.attacks) {
+      const AttackLeak* floor =
+          comparison.floor ? find(find(comparison.floor->forgotten, leak.observer), attack.attack)
+                           : nullptr;
+      out.push_back({leak.observer, attack.attack, attack.advantage,
+                     floor != nullptr ? floor->advantage : Figure::missing(comparison.no_floor)});
+    }
+  return out;
+}
+
+std::optional<AttackFound> strongest(const std::vector<AttackFound>& attacks, Observer observer) {
+  const AttackFound* best = nullptr;
+  for (const AttackFound& found : attacks) {
+    if (!includes(observer, found.observer) || !found.advantage.value) continue;
+    if (best == nullptr || *found.advantage.value > *best->advantage.value) best = &found;
   }
-  return best;
+  return best != nullptr ? std::optional(*best) : std::nullopt;
 }
 
-// A retrained model against another: what the same attack finds where there is nothing to find.
-double floor_top(const Leak& leak) {
-  if (!leak.forgotten_floor.value) return 0;
-  return std::max(0.0, leak.forgotten_floor.high.value_or(*leak.forgotten_floor.value));
-}
-
-Level level_of(const Leak& leak) {
-  const double low = leak.forgotten.low.value_or(*leak.forgotten.value);
-  const double floor = std::max(0.0, leak.forgotten_floor.value.value_or(0));
-  if (low <= floor_top(leak)) {
-    const double high = leak.forgotten.high.value_or(*leak.forgotten.value);
-    return high - floor < kFaint ? Level::not_told_apart : Level::undecided;
-  }
-  return *leak.forgotten.value - floor < kFaint ? Level::faint : Level::can_tell;
-}
-
-std::string observer_phrase(const std::string& observer) {
-  return observer == "label" ? "only the top-1 label" : observer;
+Level level_of(const AttackFound& found) {
+  const Figure& leak = found.advantage;
+  const double floor = std::max(0.0, found.floor.value.value_or(0));
+  const double floor_top =
+      found.floor.value ? std::max(0.0, found.floor.high.value_or(*found.floor.value)) : 0;
+  if (leak.low.value_or(*leak.value) <= floor_top)
+    return leak.high.value_or(*leak.value) - floor < kFaint ? Level::not_told_apart
+                                                            : Level::undecided;
+  return *leak.value - floor < kFaint ? Level::faint : Level::can_tell;
 }
 
 // "somebody who sees logits or probabilities"
@@ -64,7 +72,8 @@ std::string somebody(const std::vector<const ObserverVerdict*>& verdicts) {
   std::string out = "somebody who sees ";
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     if (i > 0) out += i + 1 == verdicts.size() ? " or " : ", ";
-    out += observer_phrase(verdicts[i]->observer);
+    const Observer observer = verdicts[i]->observer;
+    out += observer == Observer::label ? "only the top-1 label" : name_of(observer);
   }
   return out;
 }
@@ -76,8 +85,8 @@ std::string capital(std::string text) {
 
 }  // namespace
 
-std::string seen_by(const std::string& observer) {
-  return observer == "label" ? "the top-1 label" : observer;
+std::string seen_by(Observer observer) {
+  return std::string(observer == Observer::label ? "the top-1 label" : name_of(observer));
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -89,48 +98,43 @@ std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-std::string judged_method(const Audit& audit, const std::string& wanted) {
-  const auto measured = [&](const std::string& method) {
-    return std::ranges::any_of(audit.leaks, [&](const Leak& l) { return l.method == method; });
-  };
-  if (!wanted.empty() && measured(wanted)) return wanted;
-  if (measured("normalization")) return "normalization";
-  return audit.leaks.empty() ? "" : audit.leaks.front().method;
+std::string judged_method(const Comparison& comparison, const std::string& wanted) {
+  for (const std::string& name : {wanted, std::string("normalization")})
+    if (find_method(comparison, name) != nullptr) return name;
+  return comparison.methods.empty() ? "" : comparison.methods.front().name;
 }
 
-std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method) {
-  std::vector<std::string> observers;
-  for (const char* known : {"logits", "probabilities", "label"})
-    if (std::ranges::any_of(audit.leaks, [&](const Leak& l) { return l.observer == known; }))
-      observers.emplace_back(known);
-  for (const Leak& leak : audit.leaks)
-    if (std::ranges::find(observers, leak.observer) == observers.end())
-      observers.push_back(leak.observer);
-
+std::vector<ObserverVerdict> judge(const Comparison& comparison, const std::string& method) {
+  const std::vector<AttackFound> attacks = attacks_on(comparison, method);
+  const std::vector<AttackFound> on_naive = attacks_on(comparison, "naive");
   std::vector<ObserverVerdict> out;
-  for (const std::string& observer : observers) {
+  for (const Observer observer : kAllObservers) {
+    const bool measured = std::ranges::any_of(comparison.methods, [&](const AuditedMethod& other) {
+      return find(other.audit.leaks.forgotten, observer) != nullptr;
+    });
+    if (!measured) continue;
     ObserverVerdict verdict{.observer = observer};
-    verdict.worst = strongest(audit, method, observer);
-    if (method != "naive") verdict.naive = strongest(audit, "naive", observer);
+    verdict.worst = strongest(attacks, observer);
+    if (method != "naive") verdict.naive = strongest(on_naive, observer);
     // Attacks on what he could work out may convict an observer, but do not clear him if none on
     // what he sees could be computed.
-    const Leak* missing = nullptr;
+    const AttackFound* missing = nullptr;
     bool any_own = false;
-    for (const Leak& leak : audit.leaks) {
-      if (leak.method != method || leak.observer != observer) continue;
-      any_own = any_own || leak.forgotten.value;
-      if (!leak.forgotten.value && missing == nullptr) missing = &leak;
+    for (const AttackFound& found : attacks) {
+      if (found.observer != observer) continue;
+      any_own = any_own || found.advantage.value;
+      if (!found.advantage.value && missing == nullptr) missing = &found;
     }
-    if (verdict.worst != nullptr && !any_own && level_of(*verdict.worst) != Level::can_tell)
-      verdict.worst = nullptr;
-    if (verdict.worst != nullptr) {
+    if (verdict.worst && !any_own && level_of(*verdict.worst) != Level::can_tell)
+      verdict.worst.reset();
+    if (verdict.worst) {
       verdict.level = level_of(*verdict.worst);
-      verdict.has_interval = verdict.worst->forgotten.low.has_value();
-      verdict.reason = verdict.worst->forgotten.reason;
+      verdict.has_interval = verdict.worst->advantage.low.has_value();
+      verdict.reason = verdict.worst->advantage.reason;
     } else if (missing != nullptr) {
-      verdict.reason = missing->forgotten.reason;
+      verdict.reason = missing->advantage.reason;
     }
-    out.push_back(verdict);
+    out.push_back(std::move(verdict));
   }
   return out;
 }
@@ -143,16 +147,14 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
   const auto& faint = by_level[1];
   const auto& visible = by_level[2];
 
-  const auto worst_of = [](const std::vector<const ObserverVerdict*>& group) {
-    return (*std::ranges::max_element(
-                group, {}, [](const ObserverVerdict* v) { return *v->worst->forgotten.value; }))
-        ->worst;
-  };
-  const auto odds = [](const Leak& leak) {
+  const auto odds = [](const std::vector<const ObserverVerdict*>& group) {
+    const AttackFound& worst = *(*std::ranges::max_element(group, {}, [](const auto* v) {
+                                  return *v->worst->advantage.value;
+                                }))->worst;
     return fmt::format(
         "the best attack, {} on {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
         "(guessing: 50)",
-        leak.attack, seen_by(leak.observer), in_hundred(*leak.forgotten.value));
+        title_of(worst.attack), seen_by(worst.observer), in_hundred(*worst.advantage.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {
@@ -163,16 +165,14 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
   if (!undecided.empty()) {
     double most = 0;
     for (const ObserverVerdict* v : undecided)
-      most = std::max(most, v->worst->forgotten.high.value_or(*v->worst->forgotten.value));
+      most = std::max(most, v->worst->advantage.high.value_or(*v->worst->advantage.value));
     add(
         fmt::format("against {}: not told apart, but so few networks do not rule out {:.0f} right "
                     "answers in 100 (guessing: 50)",
                     somebody(undecided), in_hundred(most)));
   }
-  if (!faint.empty())
-    add(fmt::format("against {}: nearly; {}", somebody(faint), odds(*worst_of(faint))));
-  if (!visible.empty())
-    add(fmt::format("against {}: no; {}", somebody(visible), odds(*worst_of(visible))));
+  if (!faint.empty()) add(fmt::format("against {}: nearly; {}", somebody(faint), odds(faint)));
+  if (!visible.empty()) add(fmt::format("against {}: no; {}", somebody(visible), odds(visible)));
   const auto in_brackets = [](const std::string& reason) {
     return reason.empty() ? std::string() : fmt::format(" ({})", reason);
   };
@@ -184,8 +184,8 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     add(fmt::format("against {}: not known, no attack could be computed{}", somebody(unknown),
                     why));
   if (std::ranges::none_of(verdicts, &ObserverVerdict::has_interval)) {
-    const auto known =
-        std::ranges::find_if(verdicts, [](const ObserverVerdict& v) { return v.worst != nullptr; });
+    const auto known = std::ranges::find_if(
+        verdicts, [](const ObserverVerdict& v) { return v.worst.has_value(); });
     out += ": a sketch, without intervals" + in_brackets(known->reason);
   }
   return out + ".";
@@ -196,11 +196,11 @@ std::string sentence(const Receipt& receipt) {
       receipt.forgotten.empty() ? "the forgotten class" : join(receipt.forgotten);
   // The strongest read-out of each observer, and the same had the output merely been cut off.
   std::vector<std::string> found;
-  std::vector<std::string> observers;
+  std::vector<Observer> observers;
   for (const LeakCheck& check : receipt.leak_checks)
     if (check.chosen.value && std::ranges::find(observers, check.observer) == observers.end())
       observers.push_back(check.observer);
-  for (const std::string& observer : observers) {
+  for (const Observer observer : observers) {
     double chosen = 0;
     double naive = 0;
     for (const LeakCheck& check : receipt.leak_checks) {
@@ -237,16 +237,15 @@ VerdictChart chart(const std::vector<ObserverVerdict>& verdicts, const std::stri
     row.observer = "sees " + seen_by(v.observer);
     row.level = static_cast<int>(v.level);
     row.word = words[static_cast<std::size_t>(v.level)];
-    if (v.worst != nullptr)
-      row.word += fmt::format(": {:.0f} in 100", in_hundred(*v.worst->forgotten.value));
-    if (v.worst != nullptr) {
-      row.now = in_hundred(v.worst->forgotten);
-      row.floor = in_hundred(v.worst->forgotten_floor);
+    if (v.worst) {
+      row.word += fmt::format(": {:.0f} in 100", in_hundred(*v.worst->advantage.value));
+      row.now = in_hundred(v.worst->advantage);
+      row.floor = in_hundred(v.worst->floor);
       if (row.floor.value) out.floor_name = "retrained against retrained";
     } else {
       row.now.reason = v.reason;
     }
-    if (v.naive != nullptr) row.before = in_hundred(v.naive->forgotten);
+    if (v.naive) row.before = in_hundred(v.naive->advantage);
     out.description += fmt::format("An observer who {}: {} right in 100 ({}). ", row.observer,
                                    to_text(row.now, 1), row.word);
     out.rows.push_back(std::move(row));

@@ -10,6 +10,15 @@
 // "Can I hand this model over, and against whom?" in one sentence and one picture.
 namespace oubli::report {
 
+// An attack on the forgotten classes, and what the same attack finds where there is nothing to
+// find.
+struct AttackFound {
+  Observer observer = Observer::logits;  // who it is open to
+  Attack attack = Attack::nearest_neighbours;
+  Figure advantage;
+  Figure floor;
+};
+
 // The strongest attack of one observer against one method, of those tried. Who sees logits can work
 // out probabilities, and who sees those the label: the attacks on them are open to him as well.
 struct ObserverVerdict {
@@ -20,10 +29,10 @@ struct ObserverVerdict {
     unknown,    // nothing was computed
     undecided,  // the interval reaches the floor's, but also kFaint above the floor
   };
-  std::string observer;
+  Observer observer = Observer::logits;
   Level level = Level::unknown;
-  const Leak* worst = nullptr;
-  const Leak* naive = nullptr;  // the worst against naive deletion, if measured
+  std::optional<AttackFound> worst = {};
+  std::optional<AttackFound> naive = {};  // the worst against naive deletion, if measured
   bool has_interval = false;
   std::string reason = {};  // why nothing was computed, or no interval
 };
@@ -32,10 +41,11 @@ struct ObserverVerdict {
 inline constexpr double kFaint = 0.1;
 
 // The method the page judges: `wanted` if measured, else normalization, else the first measured.
-[[nodiscard]] std::string judged_method(const Audit& audit, const std::string& wanted);
+[[nodiscard]] std::string judged_method(const Comparison& comparison, const std::string& wanted);
 
-// One per observer measured, in the order logits, probabilities, label, others.
-[[nodiscard]] std::vector<ObserverVerdict> judge(const Audit& audit, const std::string& method);
+// One per observer measured, in the order logits, probabilities, label.
+[[nodiscard]] std::vector<ObserverVerdict> judge(const Comparison& comparison,
+                                                 const std::string& method);
 
 // The answer in one sentence.
 [[nodiscard]] std::string sentence(const std::vector<ObserverVerdict>& verdicts,
@@ -48,7 +58,7 @@ inline constexpr double kFaint = 0.1;
 [[nodiscard]] DotChart chart(const Receipt& receipt);
 
 // What an observer sees, in words: "logits", "probabilities", "the top-1 label".
-[[nodiscard]] std::string seen_by(const std::string& observer);
+[[nodiscard]] std::string seen_by(Observer observer);
 
 // "alice", "alice and bob", "alice, bob and carol"
 [[nodiscard]] std::string join(const std::vector<std::string>& words);

@@ -157,7 +157,6 @@ def results():
         "architecture": "mlp",
         "seed": 1,
         "class_names": NAMES,
-        "config": {},
         "failed": [{"id": "mlp50-seen-003", "reason": "diverged <b>"}],
         "parts": [
             {

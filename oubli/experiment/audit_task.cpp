@@ -1,11 +1,10 @@
-#include "oubli/experiment/analysis.h"
+#include "oubli/experiment/audit_task.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "oubli/array/npy.h"
 #include "oubli/audit/audit.h"
@@ -13,6 +12,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json_fields.h"
 #include "oubli/base/version.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/filtration/filtration.h"
@@ -28,24 +28,25 @@ using nlohmann::json;
 constexpr int kAuditFileVersion = 3;  // 2: intervals of KS; 3: with few networks, Welch's
 
 AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::uint32_t> forget,
-                    std::string method, std::string samples = "", std::string means_from = "") {
+                    Treatment treatment, std::optional<MeansOf> means) {
   std::string name = fmt::format("{}{}-{}-{}", recipe_of(config.experiment).architecture, hidden,
-                                 fmt::join(forget, "_"), method);
-  if (!samples.empty()) name += "-" + samples + "-" + means_from;
+                                 fmt::join(forget, "_"), name_of(treatment));
+  if (means) name += fmt::format("-{}-{}", to_text(means->samples), name_of(means->source));
   return {.name = std::move(name),
           .hidden = hidden,
           .forget = std::move(forget),
-          .method = std::move(method),
-          .samples = std::move(samples),
-          .means_from = std::move(means_from)};
+          .treatment = treatment,
+          .means = means};
 }
+
+bool is_floor(const AuditTask& task) { return std::holds_alternative<Floor>(task.treatment); }
 
 struct DoneTrial {
   std::string id;
   std::size_t model;
 };
 
-// The trials of one population that are done, in the order of the plan.
+// The trials of one population that are done, in the order in which they run.
 std::vector<DoneTrial> done_trials(const RunFolder& folder, const AuditTask& task, Role role) {
   const std::vector<std::uint32_t> without =
       role == Role::seen ? std::vector<std::uint32_t>{} : task.forget;
@@ -70,7 +71,7 @@ struct Inputs {
 };
 
 Inputs inputs_of(const RunFolder& folder, const AuditTask& task) {
-  return {.seen = done_trials(folder, task, task.method == "floor" ? Role::second : Role::seen),
+  return {.seen = done_trials(folder, task, is_floor(task) ? Role::second : Role::seen),
           .unseen = done_trials(folder, task, Role::unseen)};
 }
 
@@ -87,7 +88,7 @@ std::string fingerprint(const RunFolder& folder, const AuditTask& task, const In
                     {"seen", ids(inputs.seen)}, {"unseen", ids(inputs.unseen)},
                     {"seed", config.seed},      {"epochs", config.epochs},
                     {"build", kVersion},        {"version", kAuditFileVersion}};
-  return sha256_hex(as_bytes(all.dump()));
+  return sha256_hex(as_bytes(to_text(all, -1)));
 }
 
 // A trial's logits, mapped.
@@ -107,13 +108,13 @@ struct LogitFile {
   }
 };
 
-// The mean logits of every class, from the first `count` test samples of each (0: all).
+// The mean logits of every class, from the first `samples` test samples of each.
 Matrix<double> test_means(MatrixView<const float> logits, std::span<const std::uint32_t> labels,
-                          std::size_t classes, std::size_t count) {
+                          std::size_t classes, SampleCount samples) {
   std::vector<std::size_t> taken(classes);
   ClassMeans means(classes, logits.cols());
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (count != 0 && taken[labels[i]]++ >= count) continue;
+    if (samples && taken[labels[i]]++ >= *samples) continue;
     means.add(logits.middle_rows(i, 1), labels.subspan(i, 1));
   }
   return means.means();
@@ -123,20 +124,19 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
                         MatrixView<const float> logits, std::span<const std::uint32_t> labels,
                         std::size_t classes) {
   const std::vector<std::size_t> forget(task.forget.begin(), task.forget.end());
-  if (task.method == "naive") return naive_filter(classes, forget);
-  const std::size_t count = task.samples == "all" ? 0 : std::stoull(task.samples);
-  const Matrix<double> means = task.means_from == "train"
+  const auto method = std::get<Method>(task.treatment);
+  if (method == Method::naive) return naive_filter(classes, forget);
+  OUBLI_ASSERT(task.means.has_value());
+  const Matrix<double> means = task.means->source == MeansSource::train
                                    ? to_matrix(load_array(folder.means(trial.id).string()).view)
-                                   : test_means(logits, labels, classes, count);
+                                   : test_means(logits, labels, classes, task.means->samples);
   const Tensor stored = to_tensor<double>(means);
   // The paper's solver: what it published is A^-1.
   const auto filtration = Filtration::solve_on_logits(
       {.space = Space::logits, .means = stored.view(trial.id + " class means")}, forget,
       Solver::paper);
-  const auto method = method_named(task.method);
-  OUBLI_ASSERT(method.has_value());
   auto filter = filtration.logit_filter(
-      {.method = *method, .seed = folder.config().seed, .model = trial.model});
+      {.method = method, .seed = folder.config().seed, .model = trial.model});
   OUBLI_ASSERT(filter.has_value());
   return std::move(*filter);
 }
@@ -181,55 +181,136 @@ std::vector<LogitFile> open_files(const std::vector<DoneTrial>& trials, std::siz
   return files;
 }
 
+// The populations of one audit.
+struct Sources {
+  std::shared_ptr<Source> seen = std::make_shared<Source>();
+  std::shared_ptr<Source> before = std::make_shared<Source>();  // empty for the floor
+  std::shared_ptr<Source> unseen = std::make_shared<Source>();
+  std::vector<FailedNetwork> failed;
+};
+
+// Networks through their filters; those that cannot be filtered are left out.
+void add_filtered(Sources& sources, const RunFolder& folder, const AuditTask& task,
+                  const std::vector<DoneTrial>& trials, const ImageSet& test,
+                  const std::stop_token& stop) {
+  const std::size_t classes = test.classes();
+  for (const DoneTrial& trial : trials) {
+    throw_if_stopped(stop);
+    LogitFile file(folder.logits(trial.id), test.size(), classes);
+    try {
+      sources.seen->filters.push_back(
+          make_filter(folder, task, trial, file.rows, test.labels, classes));
+    } catch (const Error& error) {
+      // E.g. class means from one sample each that do not give an invertible A.
+      sources.failed.push_back({trial.id, error.what()});
+      continue;
+    }
+    sources.seen->files.push_back(std::move(file));
+    sources.before->files.emplace_back(folder.logits(trial.id), test.size(), classes);
+  }
+}
+
+Sources sources_of(const RunFolder& folder, const AuditTask& task, const Inputs& inputs,
+                   const ImageSet& test, const std::vector<std::uint32_t>& kept,
+                   const std::stop_token& stop) {
+  const std::size_t retained = test.classes() - task.forget.size();
+  const auto logits_path = [&](const std::string& id) { return folder.logits(id); };
+  Sources sources;
+  sources.seen->kept = sources.before->kept = sources.unseen->kept = kept;
+  sources.unseen->files = open_files(inputs.unseen, test.size(), retained, logits_path);
+  if (is_floor(task)) {
+    sources.seen->files = open_files(inputs.seen, test.size(), retained, logits_path);
+  } else if (std::holds_alternative<Refit>(task.treatment)) {
+    sources.seen->files = open_files(inputs.seen, test.size(), retained,
+                                     [&](const std::string& id) { return folder.refit(id); });
+    sources.before->files = open_files(inputs.seen, test.size(), test.classes(), logits_path);
+  } else {
+    add_filtered(sources, folder, task, inputs.seen, test, stop);
+  }
+  return sources;
+}
+
 }  // namespace
 
-std::vector<AuditTask> plan_audits(const RunConfig& config) {
+void to_json(json& out, const AuditRecord& record) {
+  out = {{"format", "oubli-run-audit"},
+         {"version", kAuditFileVersion},
+         {"inputs", record.inputs},
+         {"models", {{"seen", record.seen}, {"unseen", record.unseen}}},
+         {"failed", record.failed},
+         {"reason", record.reason},
+         {"audit", nullptr}};
+  if (record.audit) out["audit"] = *record.audit;
+}
+
+void from_json(const json& in, AuditRecord& record) {
+  std::string format;
+  require_field(in, "format", format);
+  if (format != "oubli-run-audit")
+    fail(ErrorCode::bad_input, "format: '{}', wanted 'oubli-run-audit'", format);
+  require_field(in, "inputs", record.inputs);
+  at_place("models", [&] {
+    require_field(member(in, "models"), "seen", record.seen);
+    require_field(member(in, "models"), "unseen", record.unseen);
+  });
+  read_field(in, "failed", record.failed);
+  read_field(in, "reason", record.reason);
+  read_field(in, "audit", record.audit);
+}
+
+std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
+  constexpr MeansOf kAllOfTest{kAllSamples, MeansSource::test};
   std::vector<AuditTask> tasks;
   for (const Part& part : config.parts) {
-    const auto add = [&](std::string method, std::string samples = "", std::string from = "") {
-      tasks.push_back(make_task(config, part.hidden, config.forget, std::move(method),
-                                std::move(samples), std::move(from)));
+    const auto add = [&](Treatment treatment, std::optional<MeansOf> means = {}) {
+      tasks.push_back(make_task(config, part.hidden, config.forget, treatment, means));
     };
-    if (part.second > 0) add("floor");
-    add("naive");
-    for (const std::string& s : config.samples) add("normalization", s, "test");
-    add("normalization", "all", "train");
-    add("randomization", "all", "test");
-    add("zeroing", "all", "test");
-    add("refit");
+    if (part.second > 0) add(Floor{});
+    add(Method::naive);
+    for (const SampleCount& s : config.samples)
+      add(Method::normalization, MeansOf{s, MeansSource::test});
+    add(Method::normalization, MeansOf{kAllSamples, MeansSource::train});
+    add(Method::randomization, kAllOfTest);
+    add(Method::zeroing, kAllOfTest);
+    add(Refit{});
   }
   if (config.each_class > 0) {
     const Recipe& recipe = recipe_of(config.experiment);
     const std::size_t hidden = config.parts.empty() ? recipe.hidden[0] : config.parts[0].hidden;
     for (std::uint32_t c = 0; c < recipe.classes; ++c) {
-      tasks.push_back(make_task(config, hidden, {c}, "naive"));
-      tasks.push_back(make_task(config, hidden, {c}, "normalization", "all", "test"));
-      for (std::size_t i = tasks.size() - 2; i < tasks.size(); ++i) {
-        tasks[i].each_class = true;
-        tasks[i].name = "each-" + tasks[i].name;
-      }
+      const auto add = [&](Method method, std::optional<MeansOf> means) {
+        AuditTask& task = tasks.emplace_back(make_task(config, hidden, {c}, method, means));
+        task.each_class = true;
+        task.name = "each-" + task.name;
+      };
+      add(Method::naive, {});
+      add(Method::normalization, kAllOfTest);
     }
   }
   return tasks;
 }
 
+AuditRecord read_audit(const RunFolder& folder, const AuditTask& task) {
+  const std::string path = folder.audit(task.name).string();
+  return read_document<AuditRecord>(parse_document(read_text_file(path), path), path);
+}
+
 bool is_audited(const RunFolder& folder, const AuditTask& task) {
-  const fs::path path = folder.audit(task.name);
-  if (!fs::exists(path)) return false;
-  const json file = json::parse(read_text_file(path), nullptr, /*allow_exceptions=*/false);
-  return file.is_object() && file.value("format", "") == "oubli-run-audit" &&
-         file.value("inputs", "") == fingerprint(folder, task, inputs_of(folder, task));
+  if (!fs::exists(folder.audit(task.name))) return false;
+  try {
+    return read_audit(folder, task).inputs == fingerprint(folder, task, inputs_of(folder, task));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_input) throw;
+    return false;  // damaged: it is made again
+  }
 }
 
 void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& test,
                const std::stop_token& stop) {
-  const RunConfig& config = folder.config();
-  const Recipe& recipe = recipe_of(config.experiment);
+  const Recipe& recipe = recipe_of(folder.config().experiment);
   const std::size_t classes = test.classes();
   const std::size_t retained = classes - task.forget.size();
   const Inputs inputs = inputs_of(folder, task);
-  const std::string print = fingerprint(folder, task, inputs);
-  const auto logits_path = [&](const std::string& id) { return folder.logits(id); };
 
   std::vector<std::uint32_t> kept;
   std::vector<std::uint32_t> labels;
@@ -238,65 +319,33 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
     kept.push_back(static_cast<std::uint32_t>(i));
     labels.push_back(test.labels[i]);
   }
-
-  json failed = json::array();
-  auto seen = std::make_shared<Source>();
-  auto before = std::make_shared<Source>();
-  auto unseen = std::make_shared<Source>();
-  seen->kept = before->kept = unseen->kept = kept;
-  unseen->files = open_files(inputs.unseen, test.size(), retained, logits_path);
-  if (task.method == "floor") {
-    seen->files = open_files(inputs.seen, test.size(), retained, logits_path);
-  } else if (task.method == "refit") {
-    seen->files = open_files(inputs.seen, test.size(), retained,
-                             [&](const std::string& id) { return folder.refit(id); });
-    before->files = open_files(inputs.seen, test.size(), classes, logits_path);
-  } else {
-    for (const DoneTrial& trial : inputs.seen) {
-      throw_if_stopped(stop);
-      LogitFile file(folder.logits(trial.id), test.size(), classes);
-      try {
-        seen->filters.push_back(make_filter(folder, task, trial, file.rows, test.labels, classes));
-      } catch (const Error& error) {
-        // E.g. class means from one sample each that do not give an invertible A.
-        failed.push_back({{"id", trial.id}, {"reason", error.what()}});
-        continue;
-      }
-      seen->files.push_back(std::move(file));
-      before->files.emplace_back(folder.logits(trial.id), test.size(), classes);
-    }
-  }
-
-  json result = nullptr;
-  std::string reason;
-  if (seen->files.size() < 2 || unseen->files.size() < 2) {
-    reason = "an audit needs at least two finished networks in each population";
+  Sources sources = sources_of(folder, task, inputs, test, kept, stop);
+  AuditRecord record{.inputs = fingerprint(folder, task, inputs),
+                     .seen = sources.seen->files.size(),
+                     .unseen = sources.unseen->files.size(),
+                     .failed = std::move(sources.failed),
+                     .reason = {},
+                     .audit = {}};
+  if (record.seen < 2 || record.unseen < 2) {
+    record.reason = "an audit needs at least two finished networks in each population";
   } else {
     AuditInput input;
-    input.seen = population_of("seen", seen, retained);
-    input.unseen = population_of("unseen", unseen, retained);
+    input.seen = population_of("seen", sources.seen, retained);
+    input.unseen = population_of("unseen", sources.unseen, retained);
     input.samples = {.labels = labels, .classes = classes, .forgotten = task.forget};
     input.class_names = test.class_names;
-    if (!before->files.empty()) input.before = population_of("before", before, classes);
-    result = audit(input, {.attacks = {Attack::nearest_neighbours, Attack::forest, Attack::adaboost,
-                                       Attack::logistic},
-                           .images_forgotten = recipe.attack_images,
-                           .images_retained = recipe.attack_images_retained,
-                           .retained = !task.each_class,
-                           .seed = config.seed,
-                           .workers = 1,
-                           .stop = stop});
+    if (!sources.before->files.empty())
+      input.before = population_of("before", sources.before, classes);
+    record.audit = audit(input, {.images_forgotten = recipe.attack_images,
+                                 .images_retained = recipe.attack_images_retained,
+                                 .retained = !task.each_class,
+                                 .seed = folder.config().seed,
+                                 .workers = 1,
+                                 .stop = stop});
   }
-  const json content = {
-      {"format", "oubli-run-audit"},
-      {"version", kAuditFileVersion},
-      {"name", task.name},
-      {"inputs", print},
-      {"models", {{"seen", seen->files.size()}, {"unseen", unseen->files.size()}}},
-      {"failed", failed},
-      {"reason", reason},
-      {"audit", result}};
-  write_file(folder.audit(task.name), content.dump() + "\n");
+  json content = record;
+  content["name"] = task.name;
+  write_file(folder.audit(task.name), to_text(content, -1) + "\n");
 }
 
 }  // namespace oubli

@@ -1,4 +1,4 @@
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 
 #include <Eigen/Cholesky>
 #include <algorithm>
@@ -122,11 +122,12 @@ double area_under_curve(std::span<const double> scores, std::span<const std::uin
   return wins / (positives * negatives);
 }
 
-std::vector<Leak> measure_leaks(MatrixView<const float> logits,
-                                std::span<const std::uint32_t> labels,
-                                std::span<const std::size_t> forget, std::uint64_t seed) {
+std::vector<Recognition> measure_recognition(MatrixView<const float> logits,
+                                             std::span<const std::uint32_t> labels,
+                                             std::span<const std::size_t> forget,
+                                             std::uint64_t seed) {
   OUBLI_ASSERT(logits.rows() == labels.size());
-  std::vector<Leak> leaks;
+  std::vector<Recognition> leaks;
   for (const std::size_t c : forget) {
     const Sides sides = sides_of(labels, c, forget);
     if (sides.own == 0 || sides.own == sides.rows.size()) continue;
@@ -136,7 +137,7 @@ std::vector<Leak> measure_leaks(MatrixView<const float> logits,
       for (const float value : logits.row(n)) sum += static_cast<double>(value);
       scores.push_back(-sum);
     }
-    Leak leak{c, sides.own, fold(area_under_curve(scores, sides.positive)), {}};
+    Recognition leak{c, sides.own, fold(area_under_curve(scores, sides.positive)), {}};
     if (const auto area = readout_area(logits, sides, c, seed)) leak.readout = fold(*area);
     leaks.push_back(leak);
   }

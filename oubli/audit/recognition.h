@@ -18,7 +18,8 @@ namespace oubli {
 [[nodiscard]] double area_under_curve(std::span<const double> scores,
                                       std::span<const std::uint8_t> positive);
 
-struct Leak {
+// How well an input of a forgotten class is recognised.
+struct Recognition {
   std::size_t forgotten_class = 0;
   std::size_t samples = 0;  // of the forgotten class
   // max(AUC, 1 - AUC) of "is this input of the forgotten class?", against inputs of retained
@@ -31,13 +32,13 @@ struct Leak {
 inline constexpr std::size_t kReadoutSamples = 20;
 
 // logits: samples x retained classes, as the unlearned model puts them out. labels: in the original
-// numbering. One Leak per forgotten class that has samples; other forgotten classes are left out of
+// numbering. One per forgotten class that has samples; other forgotten classes are left out of
 // its negatives. The read-out is a ridge-regularised linear discriminant, fitted on one half and
 // scored on the other, both ways; halves are drawn from `seed`.
-[[nodiscard]] std::vector<Leak> measure_leaks(MatrixView<const float> logits,
-                                              std::span<const std::uint32_t> labels,
-                                              std::span<const std::size_t> forget,
-                                              std::uint64_t seed = 0);
+[[nodiscard]] std::vector<Recognition> measure_recognition(MatrixView<const float> logits,
+                                                           std::span<const std::uint32_t> labels,
+                                                           std::span<const std::size_t> forget,
+                                                           std::uint64_t seed = 0);
 
 // The same read-out as a probe on features (samples x features): AUC of "is this input of class
 // c?", against all others. Not folded: the half it was fitted on says which side is c's, so that

@@ -1,4 +1,4 @@
-#include "oubli/experiment/plan.h"
+#include "oubli/experiment/run_config.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ RunConfig mnist(std::size_t models) {
           .seed = 7,
           .forget = {0},
           .parts = {{.hidden = 50, .models = models, .second = models}},
-          .samples = {"all"}};
+          .samples = {kAllSamples}};
 }
 
 std::set<std::string> ids(const std::vector<Trial>& trials) {
@@ -25,8 +25,8 @@ std::set<std::string> ids(const std::vector<Trial>& trials) {
   return result;
 }
 
-TEST(Plan, ThreePopulationsOfEveryPart) {
-  const auto trials = plan_trials(mnist(4));
+TEST(RunConfig, ThreePopulationsOfEveryPart) {
+  const auto trials = trials_of(mnist(4));
   EXPECT_EQ(trials.size(), 12u);
   EXPECT_EQ(ids(trials).size(), 12u);
   EXPECT_EQ(trials[0].id, "mlp50-seen-000");
@@ -34,19 +34,19 @@ TEST(Plan, ThreePopulationsOfEveryPart) {
   EXPECT_EQ(trials[2].id, "mlp50-second-0-000");
 }
 
-TEST(Plan, EveryTrialHasItsOwnRandomNumbers) {
+TEST(RunConfig, EveryTrialHasItsOwnRandomNumbers) {
   RunConfig config = mnist(20);
   config.each_class = 20;
   config.parts.push_back({.hidden = 64, .models = 5, .second = 2});
-  const auto trials = plan_trials(config);
+  const auto trials = trials_of(config);
   std::set<std::uint64_t> numbers;
   for (const Trial& trial : trials) numbers.insert(trial_number(trial));
   EXPECT_EQ(numbers.size(), trials.size());
 }
 
-TEST(Plan, MoreModelsOnlyAddTrials) {
-  const auto few = plan_trials(mnist(20));
-  const auto many = plan_trials(mnist(100));
+TEST(RunConfig, MoreModelsOnlyAddTrials) {
+  const auto few = trials_of(mnist(20));
+  const auto many = trials_of(mnist(100));
   const auto all = ids(many);
   for (const Trial& trial : few) {
     EXPECT_TRUE(all.contains(trial.id));
@@ -56,26 +56,26 @@ TEST(Plan, MoreModelsOnlyAddTrials) {
   EXPECT_EQ(many.size() - few.size(), 240u);
 }
 
-TEST(Plan, EachClassInTurnAddsNineHundredNetworks) {
+TEST(RunConfig, EachClassInTurnAddsNineHundredNetworks) {
   RunConfig config = mnist(100);
   config.each_class = 100;
-  const auto trials = plan_trials(config);
+  const auto trials = trials_of(config);
   EXPECT_EQ(trials.size(), 300u + 900u);
   EXPECT_EQ(ids(trials).size(), trials.size());
 }
 
-TEST(Plan, MergeIsTheUnion) {
+TEST(RunConfig, MergeIsTheUnion) {
   RunConfig first = mnist(20);
   RunConfig second = mnist(100);
   second.parts.push_back({.hidden = 16, .models = 3, .second = 0});
-  second.samples = {"10", "1", "all"};
+  second.samples = {10, 1, kAllSamples};
   const RunConfig merged = merge(first, second);
   EXPECT_EQ(merged.parts, (std::vector<Part>{{16, 3, 0}, {50, 100, 100}}));
-  EXPECT_EQ(merged.samples, (std::vector<std::string>{"1", "10", "all"}));
+  EXPECT_EQ(merged.samples, (std::vector<SampleCount>{1, 10, kAllSamples}));
   EXPECT_EQ(merge(second, first), merged);
 }
 
-TEST(Plan, MergeRefusesAnotherSeed) {
+TEST(RunConfig, MergeRefusesAnotherSeed) {
   RunConfig other = mnist(20);
   other.seed = 8;
   try {
@@ -87,26 +87,38 @@ TEST(Plan, MergeRefusesAnotherSeed) {
   }
 }
 
-TEST(Plan, ConfigSurvivesJson) {
+TEST(RunConfig, ConfigSurvivesJson) {
   RunConfig config = mnist(20);
   config.each_class = 3;
   config.epochs = 2;
   EXPECT_EQ(nlohmann::json(config).get<RunConfig>(), config);
 }
 
-TEST(Plan, CountsAreWholeNumbers) {
+TEST(RunConfig, CountsAreWholeNumbers) {
   const nlohmann::json good = mnist(20);
   for (const char* place :
        {"/seed", "/epochs", "/forget/0", "/parts/0/models", "/parts/0/second", "/each_class"}) {
     for (const double wrong : {2.5, -1.0, 1e30}) {
       nlohmann::json config = good;
       config[nlohmann::json::json_pointer(place)] = wrong;
-      EXPECT_THROW((void)config.get<RunConfig>(), nlohmann::json::exception) << place << wrong;
+      EXPECT_THROW((void)config.get<RunConfig>(), Error) << place << wrong;
     }
   }
 }
 
-TEST(Plan, UnknownExperimentIsUsage) { EXPECT_THROW((void)recipe_of("mnits"), Error); }
+TEST(RunConfig, SampleCountsAreNumbersFromOneOrAll) {
+  EXPECT_EQ(sample_count_of("100"), SampleCount{100});
+  EXPECT_EQ(sample_count_of("all"), kAllSamples);
+  for (const char* wrong :
+       {"", "0", "010", "-1", "+1", "1.5", "1e3", " 1", "ten", "99999999999999999999"}) {
+    EXPECT_THROW((void)sample_count_of(wrong), Error) << wrong;
+    nlohmann::json config = mnist(2);
+    config["samples"] = {"1", wrong};
+    EXPECT_THROW((void)config.get<RunConfig>(), Error) << wrong;
+  }
+}
+
+TEST(RunConfig, UnknownExperimentIsUsage) { EXPECT_THROW((void)recipe_of("mnits"), Error); }
 
 }  // namespace
 }  // namespace oubli

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,13 @@ struct Part {
   friend bool operator==(const Part&, const Part&) = default;
 };
 
+// How many samples of each class estimate its mean prediction; none: all there are.
+using SampleCount = std::optional<std::size_t>;
+inline constexpr SampleCount kAllSamples = std::nullopt;
+// "10", "all"; Error{usage} if it is neither a whole number from 1 nor "all".
+[[nodiscard]] std::string to_text(SampleCount samples);
+[[nodiscard]] SampleCount sample_count_of(const std::string& text);
+
 // What a run folder is to hold. It may grow (more models, more sizes), never change.
 struct RunConfig {
   std::string experiment;  // mnist, fashion-mnist, cifar10, faces
@@ -44,8 +52,7 @@ struct RunConfig {
   std::vector<Part> parts;            // by hidden, ascending
   // Models per population for forgetting each single class in turn; 0: not asked for.
   std::size_t each_class = 0;
-  // How many samples per class estimate the mean predictions: "1", "10", "all".
-  std::vector<std::string> samples;
+  std::vector<SampleCount> samples;  // of normalization, ascending
   bool keep_models = false;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
@@ -77,9 +84,9 @@ struct Recipe {
 
 // Every trial, in the order in which they are to run: model by model over all populations, so that
 // a run cut short is balanced; each class in turn comes last.
-[[nodiscard]] std::vector<Trial> plan_trials(const RunConfig& config);
+[[nodiscard]] std::vector<Trial> trials_of(const RunConfig& config);
 
-// The id of one trial of the plan.
+// The id of one trial.
 [[nodiscard]] std::string trial_id(const RunConfig& config, std::size_t hidden, Role role,
                                    std::span<const std::uint32_t> without, std::size_t model);
 // The number that addresses a trial's random numbers, from everything but its id's spelling.

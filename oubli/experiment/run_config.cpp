@@ -1,15 +1,15 @@
-#include "oubli/experiment/plan.h"
+#include "oubli/experiment/run_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
-#include "oubli/base/json.h"
+#include "oubli/base/json_fields.h"
 #include "oubli/base/random.h"
 
 namespace oubli {
@@ -51,7 +51,7 @@ void require_same(std::string_view what, const json& stored, const json& wanted)
   fail(ErrorCode::usage,
        "the run folder was made with {} {}, now it is {}: use another folder (--run) or the same "
        "value",
-       what, stored.dump(), wanted.dump());
+       what, to_text(stored, -1), to_text(wanted, -1));
 }
 
 }  // namespace
@@ -68,6 +68,17 @@ std::string_view name_of(Role role) {
   return "?";
 }
 
+std::string to_text(SampleCount samples) { return samples ? std::to_string(*samples) : "all"; }
+
+SampleCount sample_count_of(const std::string& text) {
+  if (text == "all") return kAllSamples;
+  std::size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || text.starts_with('0'))
+    fail(ErrorCode::usage, "samples '{}': wanted a whole number from 1, or 'all'", text);
+  return count;
+}
+
 std::span<const std::string_view> experiment_names() { return kExperiments; }
 
 const Recipe& recipe_of(std::string_view experiment) {
@@ -80,35 +91,41 @@ const Recipe& recipe_of(std::string_view experiment) {
 }
 
 void to_json(json& out, const RunConfig& config) {
-  json parts = json::array();
-  for (const Part& part : config.parts) {
+  json parts = json::array(), samples = json::array();
+  for (const Part& part : config.parts)
     parts.push_back({{"hidden", part.hidden}, {"models", part.models}, {"second", part.second}});
-  }
+  for (const SampleCount& count : config.samples) samples.push_back(to_text(count));
   out = {{"experiment", config.experiment},
          {"seed", config.seed},
          {"epochs", config.epochs},
          {"forget", config.forget},
          {"parts", parts},
          {"each_class", config.each_class},
-         {"samples", config.samples},
+         {"samples", samples},
          {"keep_models", config.keep_models}};
 }
 
+void from_json(const json& in, Part& part) {
+  require_field(in, "hidden", part.hidden);
+  require_field(in, "models", part.models);
+  part.second = part.models;  // what there was before it could be chosen
+  read_field(in, "second", part.second);
+}
+
 void from_json(const json& in, RunConfig& config) {
-  in.at("experiment").get_to(config.experiment);
-  config.seed = whole_number<std::uint64_t>(in.at("seed"));
-  config.epochs = whole_number(in.at("epochs"));
-  config.forget = whole_numbers<std::uint32_t>(in.at("forget"));
-  config.parts.clear();
-  for (const json& part : in.at("parts")) {
-    config.parts.push_back(
-        {.hidden = whole_number(part.at("hidden")),
-         .models = whole_number(part.at("models")),
-         .second = whole_number(part.at(part.contains("second") ? "second" : "models"))});
-  }
-  config.each_class = whole_number(in.at("each_class"));
-  in.at("samples").get_to(config.samples);
-  in.at("keep_models").get_to(config.keep_models);
+  require_field(in, "experiment", config.experiment);
+  require_field(in, "seed", config.seed);
+  require_field(in, "epochs", config.epochs);
+  require_field(in, "forget", config.forget);
+  require_field(in, "parts", config.parts);
+  require_field(in, "each_class", config.each_class);
+  std::vector<std::string> samples;
+  require_field(in, "samples", samples);
+  at_place("samples", [&] {
+    config.samples.clear();
+    for (const std::string& text : samples) config.samples.push_back(sample_count_of(text));
+  });
+  require_field(in, "keep_models", config.keep_models);
 }
 
 RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
@@ -130,13 +147,12 @@ RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
   std::ranges::sort(result.parts, {}, &Part::hidden);
   result.each_class = std::max(stored.each_class, wanted.each_class);
   result.keep_models = stored.keep_models || wanted.keep_models;
-  for (const std::string& s : wanted.samples) {
+  for (const SampleCount& s : wanted.samples) {
     if (std::ranges::find(result.samples, s) == result.samples.end()) result.samples.push_back(s);
   }
-  // Numbers first, "all" last.
-  std::ranges::sort(result.samples, {}, [](const std::string& s) {
-    return s == "all" ? ~std::uint64_t{0} : std::stoull(s);
-  });
+  // Numbers first, all last.
+  std::ranges::sort(result.samples, {},
+                    [](const SampleCount& s) { return s.value_or(~std::size_t{0}); });
   return result;
 }
 
@@ -148,7 +164,7 @@ std::string trial_id(const RunConfig& config, std::size_t hidden, Role role,
   return id + fmt::format("-{:03}", model);
 }
 
-std::vector<Trial> plan_trials(const RunConfig& config) {
+std::vector<Trial> trials_of(const RunConfig& config) {
   std::vector<Trial> trials;
   const auto add = [&](std::size_t hidden, Role role, std::vector<std::uint32_t> without,
                        std::size_t model) {

@@ -1,4 +1,4 @@
-#include "oubli/experiment/training.h"
+#include "oubli/experiment/run_trial.h"
 
 #include <fmt/format.h>
 

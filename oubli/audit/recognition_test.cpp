@@ -1,4 +1,4 @@
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 
 #include <gtest/gtest.h>
 
@@ -63,13 +63,13 @@ Logits sum_zero_logits() {
   return logits;
 }
 
-TEST(Leak, GhostLogitShowsAfterNaiveAndNotAfterCentring) {
+TEST(Recognition, GhostLogitShowsAfterNaiveAndNotAfterCentring) {
   const Logits logits = sum_zero_logits();
   const std::vector<std::size_t> forget{2};
   const auto naive = naive_filter(5, forget).apply(logits.values.view());
   const auto centred = centre_filter(5, forget).apply(logits.values.view());
-  const Leak after_naive = measure_leaks(naive, logits.labels, forget).at(0);
-  const Leak after_centre = measure_leaks(centred, logits.labels, forget).at(0);
+  const Recognition after_naive = measure_recognition(naive, logits.labels, forget).at(0);
+  const Recognition after_centre = measure_recognition(centred, logits.labels, forget).at(0);
   EXPECT_GT(after_naive.ghost, 0.99);
   EXPECT_EQ(after_naive.samples, 60u);
   // The mean is zero up to float rounding: within 5 standard errors sqrt(1/12 (1/60 + 1/240)) of
@@ -79,13 +79,13 @@ TEST(Leak, GhostLogitShowsAfterNaiveAndNotAfterCentring) {
   EXPECT_GT(*after_naive.readout, 0.99);
 }
 
-TEST(Leak, NoiseTellsNothing) {
+TEST(Recognition, NoiseTellsNothing) {
   RandomStream random(3, 0);
   Matrix<float> noise(2000, 4);
   std::vector<std::uint32_t> labels;
   for (float& value : noise.flat()) value = static_cast<float>(random.normal());
   for (std::uint32_t n = 0; n < 2000; ++n) labels.push_back(n % 5);
-  const Leak leak = measure_leaks(noise, labels, std::vector<std::size_t>{0}).at(0);
+  const Recognition leak = measure_recognition(noise, labels, std::vector<std::size_t>{0}).at(0);
   const double five_sigma = 5 * std::sqrt((1 / 400.0 + 1 / 1600.0) / 12);
   EXPECT_LT(leak.ghost, 0.5 + five_sigma);
   EXPECT_LT(*leak.readout, 0.5 + five_sigma);
@@ -94,7 +94,7 @@ TEST(Leak, NoiseTellsNothing) {
 // The mean over 20 models of noise: standard error sqrt((1/40 + 1/160) / 12 / 20) = 0.0114 of one
 // half; outside of 5 of them with probability 6e-7. Folded values are never below one half; all 20
 // on one side of it have a chance of 2^-19.
-TEST(Leak, ProbesOfNoiseAreOneHalfOnAverage) {
+TEST(Recognition, ProbesOfNoiseAreOneHalfOnAverage) {
   std::vector<std::uint32_t> labels;
   for (std::uint32_t n = 0; n < 200; ++n) labels.push_back(n % 5);
   double mean = 0, least = 1, most = 0;
@@ -106,7 +106,7 @@ TEST(Leak, ProbesOfNoiseAreOneHalfOnAverage) {
     mean += area / 20;
     least = std::min(least, area);
     most = std::max(most, area);
-    const Leak leak = measure_leaks(noise, labels, std::vector<std::size_t>{2}).at(0);
+    const Recognition leak = measure_recognition(noise, labels, std::vector<std::size_t>{2}).at(0);
     EXPECT_EQ(*leak.readout, std::max(area, 1 - area));
   }
   EXPECT_NEAR(mean, 0.5, 5 * 0.0114);
@@ -118,17 +118,17 @@ TEST(Leak, ProbesOfNoiseAreOneHalfOnAverage) {
   EXPECT_FALSE(probe_area(Matrix<float>(200, 8), labels, 2).has_value());
 }
 
-TEST(Leak, FewSamplesGiveNoReadoutAndAbsentClassesNothing) {
+TEST(Recognition, FewSamplesGiveNoReadoutAndAbsentClassesNothing) {
   const Logits logits = sum_zero_logits();
   const auto few = logits.values.view().middle_rows(0, 90);  // 18 of each class
   const auto labels = std::span(logits.labels).first(90);
   const std::vector<std::size_t> forget{1, 7};
-  const auto leaks = measure_leaks(few, labels, forget);
+  const auto leaks = measure_recognition(few, labels, forget);
   ASSERT_EQ(leaks.size(), 1u);
   EXPECT_FALSE(leaks[0].readout.has_value());
   // Constant logits: every score ties, so one half exactly.
   const Matrix<float> constant(90, 4);
-  EXPECT_EQ(measure_leaks(constant, labels, forget).at(0).ghost, 0.5);
+  EXPECT_EQ(measure_recognition(constant, labels, forget).at(0).ghost, 0.5);
 }
 
 }  // namespace

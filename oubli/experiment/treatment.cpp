@@ -1,0 +1,28 @@
+#include "oubli/experiment/treatment.h"
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+
+std::string name_of(const Treatment& treatment) {
+  if (std::holds_alternative<Floor>(treatment)) return "floor";
+  if (std::holds_alternative<Refit>(treatment)) return "refit";
+  return std::string(name_of(std::get<Method>(treatment)));
+}
+
+Treatment treatment_of(const std::string& name) {
+  if (name == "floor") return Floor{};
+  if (name == "refit") return Refit{};
+  if (const auto method = method_named(name)) return *method;
+  fail(ErrorCode::usage, "there is no method '{}'", name);
+}
+
+std::string name_of(MeansSource source) { return source == MeansSource::test ? "test" : "train"; }
+
+MeansSource means_source_of(const std::string& name) {
+  for (const MeansSource source : {MeansSource::test, MeansSource::train})
+    if (name == name_of(source)) return source;
+  fail(ErrorCode::usage, "class means are of 'test' or 'train', not of '{}'", name);
+}
+
+}  // namespace oubli

@@ -54,7 +54,7 @@ int attack(const std::string& folder, const std::string& name, unsigned workers)
   const oubli::Attack which = oubli::attack_of(name);
   oubli::RandomStream random(1, 1);
   const Timer timer;
-  const std::vector<std::uint8_t> answers = oubli::run_attack(which, x, y, test, random, workers);
+  const auto answers = oubli::labels_of(oubli::run_attack(which, x, y, test, random, workers));
   timer.print();
   oubli::write_npy(folder + "/" + name + ".npy",
                    {oubli::DType::u8, {answers.size()}, std::as_bytes(std::span(answers)), name});

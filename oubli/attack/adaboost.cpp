@@ -94,7 +94,7 @@ AdaBoost AdaBoost::fit(MatrixView<const float> x, std::span<const std::uint8_t> 
   return {std::move(parts), options.workers};
 }
 
-std::vector<double> AdaBoost::decision(MatrixView<const float> x) const {
+std::vector<double> AdaBoost::score(MatrixView<const float> x) const {
   constexpr std::size_t kRows = 4096;
   std::vector<double> result(x.rows());
   run_tasks((x.rows() + kRows - 1) / kRows, workers_, [&](std::size_t task, unsigned) {
@@ -109,10 +109,7 @@ std::vector<double> AdaBoost::decision(MatrixView<const float> x) const {
 }
 
 std::vector<std::uint8_t> AdaBoost::predict(MatrixView<const float> x) const {
-  const std::vector<double> sums = decision(x);
-  std::vector<std::uint8_t> labels(sums.size());
-  std::ranges::transform(sums, labels.begin(), [](double v) { return v > 0 ? 1 : 0; });
-  return labels;
+  return labels_of(score(x));
 }
 
 }  // namespace oubli

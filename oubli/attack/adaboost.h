@@ -27,8 +27,8 @@ class AdaBoost {
   static AdaBoost fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
                       const Options& options, RandomStream& random);
   [[nodiscard]] std::vector<std::uint8_t> predict(MatrixView<const float> x) const;
-  // Positive for label 1.
-  [[nodiscard]] std::vector<double> decision(MatrixView<const float> x) const;
+  // The sum of the stumps' votes.
+  [[nodiscard]] std::vector<double> score(MatrixView<const float> x) const;
   [[nodiscard]] std::size_t stumps() const { return parts_.size(); }
 
  private:

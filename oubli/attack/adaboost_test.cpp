@@ -79,7 +79,7 @@ AdaBoost fit(const Points& train, AdaBoostOptions options) {
 }
 
 void expect_equal_to_brute_force(const Points& train, const Points& test, AdaBoostOptions options) {
-  const std::vector<double> ours = fit(train, options).decision(test.x);
+  const std::vector<double> ours = fit(train, options).score(test.x);
   const std::vector<double> expected = brute_force(
       train, test.x, options.stumps, options.algorithm == AdaBoostOptions::Algorithm::samme_r);
   // Sums of some 1e3 weights, 20 rounds: rounding of about 1e-12.
@@ -118,8 +118,7 @@ TEST(AdaBoost, EqualsTheDefinitionWhereNearlyAllValuesAreClose) {
 
 TEST(AdaBoost, SameAnswersOnAnyNumberOfWorkers) {
   const Points train = two_gaussians(5000, 7, 1, 5), test = two_gaussians(9000, 7, 1, 6);
-  EXPECT_EQ(fit(train, {.workers = 1}).decision(test.x),
-            fit(train, {.workers = 3}).decision(test.x));
+  EXPECT_EQ(fit(train, {.workers = 1}).score(test.x), fit(train, {.workers = 3}).score(test.x));
 }
 
 TEST(AdaBoost, OneLabelIsAConstantAnswer) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "oubli/attack/adaboost.h"
 #include "oubli/attack/logistic_regression.h"
 #include "oubli/attack/nearest_neighbours.h"
@@ -12,13 +14,19 @@ namespace oubli {
 namespace {
 
 template <AttackModel M>
-std::vector<std::uint8_t> fit_predict(const typename M::Options& options, MatrixView<const float> x,
-                                      std::span<const std::uint8_t> y,
-                                      MatrixView<const float> x_test, RandomStream& random) {
-  return M::fit(x, y, options, random).predict(x_test);
+std::vector<double> fit_score(const typename M::Options& options, MatrixView<const float> x,
+                              std::span<const std::uint8_t> y, MatrixView<const float> x_test,
+                              RandomStream& random) {
+  return M::fit(x, y, options, random).score(x_test);
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> labels_of(std::span<const double> scores) {
+  std::vector<std::uint8_t> labels(scores.size());
+  std::ranges::transform(scores, labels.begin(), [](double score) { return score > 0 ? 1 : 0; });
+  return labels;
+}
 
 std::string_view name_of(Attack attack) {
   switch (attack) {
@@ -61,24 +69,23 @@ Attack attack_of(const std::string& name) {
   fail(ErrorCode::usage, "no attack is named '{}'; there are: {}", name, fmt::join(names, ", "));
 }
 
-std::vector<std::uint8_t> run_attack(Attack attack, MatrixView<const float> x,
-                                     std::span<const std::uint8_t> y,
-                                     MatrixView<const float> x_test, RandomStream& random,
-                                     unsigned workers) {
+std::vector<double> run_attack(Attack attack, MatrixView<const float> x,
+                               std::span<const std::uint8_t> y, MatrixView<const float> x_test,
+                               RandomStream& random, unsigned workers) {
   switch (attack) {
     case Attack::nearest_neighbours:
-      return fit_predict<NearestNeighbours>({.workers = workers}, x, y, x_test, random);
+      return fit_score<NearestNeighbours>({.workers = workers}, x, y, x_test, random);
     case Attack::forest:
     case Attack::strong_forest: {
       RandomForestOptions options =
           attack == Attack::forest ? RandomForest::kPaper : RandomForest::kStrong;
       options.workers = workers;
-      return fit_predict<RandomForest>(options, x, y, x_test, random);
+      return fit_score<RandomForest>(options, x, y, x_test, random);
     }
     case Attack::adaboost:
-      return fit_predict<AdaBoost>({.workers = workers}, x, y, x_test, random);
+      return fit_score<AdaBoost>({.workers = workers}, x, y, x_test, random);
     case Attack::logistic:
-      return fit_predict<LogisticRegression>({}, x, y, x_test, random);
+      return fit_score<LogisticRegression>({}, x, y, x_test, random);
   }
   OUBLI_ASSERT(false);
   return {};

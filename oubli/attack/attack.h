@@ -23,10 +23,10 @@ inline constexpr Attack kAllAttacks[] = {Attack::nearest_neighbours, Attack::for
 // Error{usage} with the nearest names if there is none.
 [[nodiscard]] Attack attack_of(const std::string& name);
 
-// Fits `attack` on the training points and labels the test points.
-[[nodiscard]] std::vector<std::uint8_t> run_attack(Attack attack, MatrixView<const float> x,
-                                                   std::span<const std::uint8_t> y,
-                                                   MatrixView<const float> x_test,
-                                                   RandomStream& random, unsigned workers = 1);
+// Fits `attack` on the training points and scores the test points (attack_model.h).
+[[nodiscard]] std::vector<double> run_attack(Attack attack, MatrixView<const float> x,
+                                             std::span<const std::uint8_t> y,
+                                             MatrixView<const float> x_test, RandomStream& random,
+                                             unsigned workers = 1);
 
 }  // namespace oubli

@@ -21,8 +21,10 @@ namespace oubli {
 //            and duplicate points are allowed. Random choices come from `random` alone, and the
 //            result does not depend on Options::workers.
 //   predict  deterministic; same number of features.
+//   score    a number per row, the larger the surer of label 1; positive exactly where `predict`
+//            says 1.
 //
-// To add one: write the class with these two functions, check it with
+// To add one: write the class with these three functions, check it with
 // static_assert(AttackModel<...>), and give it a name in attack.h.
 template <typename M>
 concept AttackModel = requires(const M model, MatrixView<const float> x,
@@ -30,6 +32,10 @@ concept AttackModel = requires(const M model, MatrixView<const float> x,
                                RandomStream& random) {
   { M::fit(x, y, options, random) } -> std::same_as<M>;
   { model.predict(x) } -> std::same_as<std::vector<std::uint8_t>>;
+  { model.score(x) } -> std::same_as<std::vector<double>>;
 };
+
+// What `predict` says of rows with these scores.
+[[nodiscard]] std::vector<std::uint8_t> labels_of(std::span<const double> scores);
 
 }  // namespace oubli

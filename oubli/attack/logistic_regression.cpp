@@ -105,7 +105,7 @@ LogisticRegression LogisticRegression::fit(MatrixView<const float> x,
   return {std::vector<double>(w.data(), w.data() + d), w[d]};
 }
 
-std::vector<double> LogisticRegression::decision(MatrixView<const float> x) const {
+std::vector<double> LogisticRegression::score(MatrixView<const float> x) const {
   OUBLI_ASSERT(x.cols() == weights_.size());
   std::vector<double> result(x.rows(), intercept_);
   for (std::size_t i = 0; i < x.rows(); ++i) {
@@ -117,10 +117,7 @@ std::vector<double> LogisticRegression::decision(MatrixView<const float> x) cons
 }
 
 std::vector<std::uint8_t> LogisticRegression::predict(MatrixView<const float> x) const {
-  const std::vector<double> values = decision(x);
-  std::vector<std::uint8_t> labels(values.size());
-  std::ranges::transform(values, labels.begin(), [](double v) { return v > 0 ? 1 : 0; });
-  return labels;
+  return labels_of(score(x));
 }
 
 }  // namespace oubli

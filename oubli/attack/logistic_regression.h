@@ -23,8 +23,8 @@ class LogisticRegression {
   static LogisticRegression fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
                                 const Options& options, RandomStream& random);
   [[nodiscard]] std::vector<std::uint8_t> predict(MatrixView<const float> x) const;
-  // w.x + intercept: positive for label 1.
-  [[nodiscard]] std::vector<double> decision(MatrixView<const float> x) const;
+  // w.x + intercept
+  [[nodiscard]] std::vector<double> score(MatrixView<const float> x) const;
   [[nodiscard]] std::span<const double> weights() const { return weights_; }
   [[nodiscard]] double intercept() const { return intercept_; }
 

@@ -24,7 +24,7 @@ TEST(LogisticRegression, GradientIsZero) {
   for (const double c : {0.01, 1.0, 100.0}) {
     const Points train = two_gaussians(2000, 6, 1, 1);
     const LogisticRegression model = fit(train, {.inverse_penalty = c});
-    const std::vector<double> z = model.decision(train.x);
+    const std::vector<double> z = model.score(train.x);
     std::vector<double> gradient(7);
     for (std::size_t i = 0; i < 2000; ++i) {
       const double residual = 1 / (1 + std::exp(-z[i])) - train.y[i];

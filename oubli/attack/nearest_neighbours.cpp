@@ -104,10 +104,12 @@ class Nearest {
   }
 
   [[nodiscard]] std::span<const Found> found() const { return found_; }
-  [[nodiscard]] std::uint8_t vote() const {
+  // The share of label 1 among them, minus 1/2.
+  [[nodiscard]] double vote() const {
     std::size_t ones = 0;
     for (const Found& found : found_) ones += found.member.label;
-    return 2 * ones > found_.size() ? 1 : 0;
+    return (2 * static_cast<double>(ones) - static_cast<double>(found_.size())) /
+           (2 * static_cast<double>(found_.size()));
   }
 
  private:
@@ -186,10 +188,10 @@ struct NearestNeighbours::Index {
   void split(std::size_t node, std::size_t begin, std::size_t end);
   void scan(std::size_t block, const float* query, float& bound, Nearest& nearest) const;
   void search_tree(const float* query, float bound, Nearest& nearest) const;
-  void predict_tree(MatrixView<const float> x, std::span<const std::uint32_t> queries,
-                    std::span<std::uint8_t> labels) const;
-  void predict_all(MatrixView<const float> x, std::size_t begin, std::size_t end,
-                   std::span<std::uint8_t> labels) const;
+  void score_tree(MatrixView<const float> x, std::span<const std::uint32_t> queries,
+                  std::span<double> scores) const;
+  void score_all(MatrixView<const float> x, std::size_t begin, std::size_t end,
+                 std::span<double> scores) const;
 };
 
 void NearestNeighbours::Index::build() {
@@ -295,9 +297,9 @@ void NearestNeighbours::Index::search_tree(const float* query, float bound,
 
 // Queries in an order in which neighbours follow each other: they find the points in the cache, and
 // the distances to the last query's neighbours bound their own.
-void NearestNeighbours::Index::predict_tree(MatrixView<const float> x,
-                                            std::span<const std::uint32_t> queries,
-                                            std::span<std::uint8_t> labels) const {
+void NearestNeighbours::Index::score_tree(MatrixView<const float> x,
+                                          std::span<const std::uint32_t> queries,
+                                          std::span<double> scores) const {
   Nearest nearest(k);
   float query[kBoxWidth] = {};
   for (const std::uint32_t q : queries) {
@@ -311,19 +313,19 @@ void NearestNeighbours::Index::predict_tree(MatrixView<const float> x,
     }
     nearest.clear();
     search_tree(query, bound, nearest);
-    labels[q] = nearest.vote();
+    scores[q] = nearest.vote();
   }
 }
 
-void NearestNeighbours::Index::predict_all(MatrixView<const float> x, std::size_t begin,
-                                           std::size_t end, std::span<std::uint8_t> labels) const {
+void NearestNeighbours::Index::score_all(MatrixView<const float> x, std::size_t begin,
+                                         std::size_t end, std::span<double> scores) const {
   const std::size_t count = (order.size() + kBlock - 1) / kBlock;
   std::vector<Nearest> nearest(end - begin, Nearest(k));
   std::vector<float> bounds(end - begin, std::numeric_limits<float>::infinity());
   for (std::size_t block = 0; block < count; ++block)
     for (std::size_t q = begin; q < end; ++q)
       scan(block, x.row(q).data(), bounds[q - begin], nearest[q - begin]);
-  for (std::size_t q = begin; q < end; ++q) labels[q] = nearest[q - begin].vote();
+  for (std::size_t q = begin; q < end; ++q) scores[q] = nearest[q - begin].vote();
 }
 
 NearestNeighbours NearestNeighbours::fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
@@ -339,20 +341,24 @@ NearestNeighbours NearestNeighbours::fit(MatrixView<const float> x, std::span<co
   return NearestNeighbours(std::move(index));
 }
 
-std::vector<std::uint8_t> NearestNeighbours::predict(MatrixView<const float> x) const {
+std::vector<double> NearestNeighbours::score(MatrixView<const float> x) const {
   OUBLI_ASSERT(x.cols() == index_->features);
-  std::vector<std::uint8_t> labels(x.rows());
+  std::vector<double> scores(x.rows());
   const bool tree = !index_->nodes.empty();
   const std::size_t step = tree ? kQueriesPerTask : kQueriesPerPass;
   const std::vector<std::uint32_t> order = tree ? near_to_near(x) : std::vector<std::uint32_t>{};
   run_tasks((x.rows() + step - 1) / step, index_->workers, [&](std::size_t task, unsigned) {
     const std::size_t begin = task * step, end = std::min(x.rows(), begin + step);
     if (tree)
-      index_->predict_tree(x, std::span(order).subspan(begin, end - begin), labels);
+      index_->score_tree(x, std::span(order).subspan(begin, end - begin), scores);
     else
-      index_->predict_all(x, begin, end, labels);
+      index_->score_all(x, begin, end, scores);
   });
-  return labels;
+  return scores;
+}
+
+std::vector<std::uint8_t> NearestNeighbours::predict(MatrixView<const float> x) const {
+  return labels_of(score(x));
 }
 
 }  // namespace oubli

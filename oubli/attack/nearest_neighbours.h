@@ -31,6 +31,8 @@ class NearestNeighbours {
   static NearestNeighbours fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
                                const Options& options, RandomStream& random);
   [[nodiscard]] std::vector<std::uint8_t> predict(MatrixView<const float> x) const;
+  // The neighbours' share of label 1, minus 1/2.
+  [[nodiscard]] std::vector<double> score(MatrixView<const float> x) const;
 
  private:
   struct Index;

@@ -69,6 +69,18 @@ TEST_P(NearestNeighboursByDimension, EqualsBruteForceWithTies) {
 INSTANTIATE_TEST_SUITE_P(Dimensions, NearestNeighboursByDimension,
                          ::testing::Values(1, 2, 9, 15, 16, 40));
 
+// The votes behind the answers: 3 and 2 of 5 neighbours.
+TEST(NearestNeighbours, ScoresAreTheShareOfVotes) {
+  Points train{Matrix<float>(7, 1), {1, 1, 0, 1, 0, 0, 0}};
+  for (std::size_t i = 0; i < 7; ++i) train.x(i, 0) = static_cast<float>(i);
+  Matrix<float> queries(2, 1);
+  queries(1, 0) = 6;
+  RandomStream random(0, 0);
+  const auto scores = NearestNeighbours::fit(train.x, train.y, {}, random).score(queries);
+  EXPECT_NEAR(scores[0], 0.1, 1e-15);   // 0 to 4: three of five
+  EXPECT_NEAR(scores[1], -0.3, 1e-15);  // 2 to 6: one of five
+}
+
 TEST(NearestNeighbours, SameAnswersOnAnyNumberOfWorkers) {
   const Points train = two_gaussians(5000, 9, 1, 5);
   const Points test = two_gaussians(5000, 9, 1, 6);

@@ -46,7 +46,7 @@ RandomForest RandomForest::fit(MatrixView<const float> x, std::span<const std::u
   return {std::move(bins), std::move(trees), options.workers};
 }
 
-std::vector<double> RandomForest::probability(MatrixView<const float> x) const {
+std::vector<double> RandomForest::score(MatrixView<const float> x) const {
   OUBLI_ASSERT(x.cols() == bins_.features());
   constexpr std::size_t kRows = 4096;  // per task: all trees pass over rows that stay in the cache
   std::vector<double> result(x.rows());
@@ -57,16 +57,13 @@ std::vector<double> RandomForest::probability(MatrixView<const float> x) const {
     std::vector<float> sums(count);
     for (const DecisionTree& tree : trees_) tree.add_probability(rows, x.cols(), sums);
     for (std::size_t i = 0; i < count; ++i)
-      result[begin + i] = static_cast<double>(sums[i]) / static_cast<double>(trees_.size());
+      result[begin + i] = static_cast<double>(sums[i]) / static_cast<double>(trees_.size()) - 0.5;
   });
   return result;
 }
 
 std::vector<std::uint8_t> RandomForest::predict(MatrixView<const float> x) const {
-  const std::vector<double> p = probability(x);
-  std::vector<std::uint8_t> labels(p.size());
-  std::ranges::transform(p, labels.begin(), [](double v) { return v > 0.5 ? 1 : 0; });
-  return labels;
+  return labels_of(score(x));
 }
 
 }  // namespace oubli

@@ -31,8 +31,8 @@ class RandomForest {
   static RandomForest fit(MatrixView<const float> x, std::span<const std::uint8_t> y,
                           const Options& options, RandomStream& random);
   [[nodiscard]] std::vector<std::uint8_t> predict(MatrixView<const float> x) const;
-  // Mean probability of label 1 over the trees.
-  [[nodiscard]] std::vector<double> probability(MatrixView<const float> x) const;
+  // Mean probability of label 1 over the trees, minus 1/2.
+  [[nodiscard]] std::vector<double> score(MatrixView<const float> x) const;
 
   // The paper's attack, and a strong one.
   static constexpr Options kPaper{.trees = 10, .max_depth = 5};

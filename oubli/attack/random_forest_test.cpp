@@ -140,10 +140,10 @@ TEST(DecisionTree, EqualsTheDefinition) {
 
 TEST(RandomForest, UnlimitedTreesLearnTheirSample) {
   const Points train = two_gaussians(500, 4, 0.5, 4);
-  const std::vector<double> p = fit(train, {.trees = 200}).probability(train.x);
+  const std::vector<double> p = fit(train, {.trees = 200}).score(train.x);
   // A point is in 63 % of the bootstrap samples, and there its own tree is certain.
   std::size_t right = 0;
-  for (std::size_t i = 0; i < 500; ++i) right += (p[i] > 0.5) == (train.y[i] != 0) ? 1U : 0U;
+  for (std::size_t i = 0; i < 500; ++i) right += (p[i] > 0) == (train.y[i] != 0) ? 1U : 0U;
   EXPECT_GE(right, 495U);
 }
 
@@ -163,15 +163,14 @@ TEST(RandomForest, NearsTheBestClassifier) {
 TEST(RandomForest, SameAnswersOnAnyNumberOfWorkers) {
   const Points train = two_gaussians(3000, 9, 1, 7), test = two_gaussians(9000, 9, 1, 8);
   const auto with = [&](unsigned workers) {
-    return fit(train, {.trees = 20, .workers = workers}).probability(test.x);
+    return fit(train, {.trees = 20, .workers = workers}).score(test.x);
   };
   EXPECT_EQ(with(1), with(3));
 }
 
 TEST(RandomForest, SeedsGiveDifferentForests) {
   const Points train = two_gaussians(1000, 9, 1, 9);
-  EXPECT_NE(fit(train, {.trees = 5}, 1).probability(train.x),
-            fit(train, {.trees = 5}, 2).probability(train.x));
+  EXPECT_NE(fit(train, {.trees = 5}, 1).score(train.x), fit(train, {.trees = 5}, 2).score(train.x));
 }
 
 TEST(RandomForest, DegenerateData) {

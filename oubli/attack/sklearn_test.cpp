@@ -88,8 +88,7 @@ TEST_F(SklearnTest, LogisticRegressionGivesTheSameDecision) {
   for (const std::string data : kDataSets) {
     const Points points = train(data);
     RandomStream random(0, 0);
-    const auto ours =
-        LogisticRegression::fit(points.x, points.y, {}, random).decision(test(data).x);
+    const auto ours = LogisticRegression::fit(points.x, points.y, {}, random).score(test(data).x);
     const auto theirs = numbers(data + ".logistic");
     // Both stop where the gradient is all but zero.
     for (std::size_t i = 0; i < ours.size(); ++i) ASSERT_NEAR(ours[i], theirs[i], 1e-4) << data;
@@ -108,8 +107,8 @@ TEST_F(SklearnTest, ForestsAreAsAccurate) {
       std::vector<double> ours;
       for (std::uint64_t seed = 0; seed < 20; ++seed) {
         RandomStream random(seed, 0);
-        ours.push_back(
-            testing::accuracy(run_attack(attack, points.x, points.y, unseen.x, random), unseen.y));
+        ours.push_back(testing::accuracy(
+            labels_of(run_attack(attack, points.x, points.y, unseen.x, random)), unseen.y));
       }
       const auto theirs = numbers(data + "." + std::string(name_of(attack)));
       const auto moments = [](const std::vector<double>& values) {

@@ -186,8 +186,8 @@ class ClassAudit {
     const auto side_by_side =
         static_cast<unsigned>(options_.attacks.size() * options_.observers.size());
     const std::vector<std::uint8_t> answers =
-        run_attack(attack, data.train, data.labels, data.test, random,
-                   std::max(1U, options_.workers / side_by_side));
+        labels_of(run_attack(attack, data.train, data.labels, data.test, random,
+                             std::max(1U, options_.workers / side_by_side)));
     Shares shares;
     std::size_t row = 0;
     for (std::size_t side = 0; side < 2; ++side) {

@@ -28,6 +28,13 @@ std::string ModelBootstrap::why_impossible() const {
   return fmt::format("{} and {} test models: it takes two of either population", first_, second_);
 }
 
+std::span<const std::uint32_t> ModelBootstrap::drawn(std::size_t resample,
+                                                     std::size_t group) const {
+  const std::span<const std::uint32_t> both(draws_.data() + resample * (first_ + second_),
+                                            first_ + second_);
+  return group == 0 ? both.first(first_) : both.last(second_);
+}
+
 namespace {
 
 // P(|T| < sqrt(degrees) tan(angle)): t = sqrt(degrees) tan(x) makes the density a power of a

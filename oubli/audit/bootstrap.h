@@ -21,6 +21,9 @@ class ModelBootstrap {
 
   [[nodiscard]] bool possible() const;
   [[nodiscard]] std::string why_impossible() const;
+  [[nodiscard]] std::size_t resamples() const { return resamples_; }
+  // Which models of the first (0) or second (1) group one resample holds.
+  [[nodiscard]] std::span<const std::uint32_t> drawn(std::size_t resample, std::size_t group) const;
 
   // The 95 % interval of mean(first) + mean(second), shares of right answers per model, each out of
   // `images`. With kFewModels or more of both: percentiles of the resampled value, moved outwards

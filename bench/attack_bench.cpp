@@ -4,8 +4,15 @@
 //                                         and writes them to DIR/NAME.npy
 //   attack_bench ks DIR WORKERS           DIR/seen.npy against DIR/unseen.npy, 1000 directions
 //   attack_bench grow NAME POINTS         9 made-up features, 70 % of the points to learn from
+//   attack_bench per_image DIR            DIR/pi_seen.npy against DIR/pi_unseen.npy, models x
+//   samples
+//                                         x classes, sample i of class i % 10; advantages to
+//                                         DIR/per_image.npy
 //   attack_bench audit WORKERS            60 + 60 models, 4 classes of 500, default attacks
 // Prints one JSON object: processor and wall-clock seconds.
+#include <sys/resource.h>
+
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +23,9 @@
 #include "oubli/array/array_file.h"
 #include "oubli/array/npy.h"
 #include "oubli/attack/attack.h"
+#include "oubli/attack/per_image.h"
 #include "oubli/audit/kolmogorov_smirnov.h"
+#include "oubli/audit/score_figures.h"
 #include "oubli/audit/tell_apart.h"
 
 namespace {
@@ -69,6 +78,58 @@ int ks(const std::string& folder, unsigned workers) {
   double sum = 0;
   for (const double distance : distances) sum += distance;
   timer.print(", \"mean\": " + std::to_string(sum / static_cast<double>(distances.size())));
+  return 0;
+}
+
+// One class at a time, as in an audit: 70 of 100 models to learn from, all observers, 1, 10 and 100
+// answers.
+int per_image(const std::string& folder) {
+  constexpr std::size_t kClasses = 10, kTrain = 70;
+  const oubli::LoadedTensor files[2] = {oubli::load_array(folder + "/pi_seen.npy"),
+                                        oubli::load_array(folder + "/pi_unseen.npy")};
+  const oubli::Population populations[2] = {oubli::population_of(files[0].view),
+                                            oubli::population_of(files[1].view)};
+  std::vector<std::uint32_t> train, test;
+  for (std::uint32_t m = 0; m < populations[0].models; ++m)
+    (m < kTrain ? train : test).push_back(m);
+  std::vector<double> advantages;
+  const auto add = [&](const oubli::PerImageScores& found) {
+    for (const std::size_t answers : {std::size_t{1}, std::size_t{10}, std::size_t{100}}) {
+      const auto shares = oubli::right_shares({oubli::sum_answers(found.scores[0], answers, 1),
+                                               oubli::sum_answers(found.scores[1], answers, 1)});
+      advantages.push_back(oubli::mean_std(shares[0]).mean + oubli::mean_std(shares[1]).mean - 1);
+    }
+  };
+  const Timer timer;
+  for (std::size_t label = 0; label < kClasses; ++label) {
+    std::vector<std::uint32_t> samples;
+    for (std::size_t i = label; i < populations[0].samples; i += kClasses)
+      samples.push_back(static_cast<std::uint32_t>(i));
+    std::array<Matrix<float>, 2> rows;
+    for (std::size_t side = 0; side < 2; ++side) {
+      const oubli::Population& population = populations[side];
+      rows[side] =
+          Matrix<float>::for_overwrite(population.models * samples.size(), population.columns);
+      for (std::size_t m = 0; m < population.models; ++m)
+        oubli::read_finite(population, m, samples,
+                           rows[side].view().middle_rows(m * samples.size(), samples.size()));
+    }
+    const oubli::PerImageInput input{
+        {rows[0], rows[1]}, samples.size(), {train, train}, {test, test}};
+    for (const bool centred : {false, true}) {
+      const oubli::NumberScores found =
+          oubli::score_numbers(input, {.centred = centred, .shrinkage = {}});
+      add(found.pooled);
+      add(found.own);
+    }
+    add(oubli::score_labels(input));
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  timer.print(", \"peak\": " + std::to_string(usage.ru_maxrss / 1024));
+  oubli::write_npy(
+      folder + "/per_image.npy",
+      {oubli::DType::f64, {kClasses, 5, 3}, std::as_bytes(std::span(advantages)), "advantages"});
   return 0;
 }
 
@@ -153,6 +214,7 @@ int main(int argc, char** argv) {
   if (words.size() == 4 && words[0] == "attack") return attack(words[1], words[2], number(3));
   if (words.size() == 3 && words[0] == "ks") return ks(words[1], number(2));
   if (words.size() == 3 && words[0] == "grow") return grow(words[1], number(2));
+  if (words.size() == 2 && words[0] == "per_image") return per_image(words[1]);
   if (words.size() == 2 && words[0] == "audit") return audit(number(1));
   std::fprintf(stderr, "attack_bench: see the head of bench/attack_bench.cpp\n");
   return 2;

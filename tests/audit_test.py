@@ -73,7 +73,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert full["forgotten"] == [FORGOTTEN] and full["class_names"][2] == "cat"
     with open("a.csv", encoding="utf-8") as file:
         lines = file.read().splitlines()
-    assert len(lines) == 1 + CLASSES * 3 * 7 and '"cat"' in "".join(lines)
+    assert len(lines) == 1 + CLASSES * (2 * (10 * 6 + 3) + 7 * 6 + 3) and '"cat"' in "".join(lines)
     for m in range(MODELS):
         save(f"seen-{m}.npy", population(1, 3)[m])
     files = [f"seen-{m}.npy" for m in range(MODELS)]
@@ -88,19 +88,73 @@ with tempfile.TemporaryDirectory() as folder:
     double = json.loads(audit("--seen", "double.npy", *base[2:], "--class", "2", "--json"))
     assert double["leaks"] == full["leaks"]
 
-    # The gate.
-    audit(*base, "--class", "2", "--fail-above", "0.2", code=5, say="--fail-above 0.2")
+    # The gate: above, below, undecided.
+    assert full["verdict"]["outcome"] == "told apart" and full["verdict"]["with_floor"]
+    audit(*base, "--class", "2", "--fail-above", "0.2", code=5, say="told apart")
     audit(*base, "--class", "2", "--fail-above", "1")
+    equal = ["--seen", "unseen2.npy", *base[2:], "--class", "2", "--forgotten-only"]
+    audit(*equal, "--fail-above", "1")
+    audit(*equal, "--fail-above", "0.01", code=9, say="undecided")
+    audit(*equal, "--fail-above", "0.01", "--undecided-passes")
+    audit(*base, "--class", "2", "--fail-above", "-0.1", code=2, say="--fail-above")
+
+    # Answers of one network.
+    two = json.loads(
+        audit(*base, "--class", "2", "--json", "--answers", "5,1", "--attack", "per-image")
+    )
+    rows = two["leaks"]["forgotten"][0]["attacks"]
+    assert [row["answers"] for row in rows] == [1, 5] and two["options"]["answers"] == [1, 5]
+    audit(*base, "--class", "2", "--answers", "0", code=2, say="--answers")
+    audit(*base, "--class", "2", "--answers", "x", code=2, say="--answers")
+    assert f"{SAMPLES // CLASSES} images of the class, fewer than 999 answers" in audit(
+        *base, "--class", "2", "--answers", "999", "--attack", "per-image"
+    )
+
+    # One retrained network gives less, and says so.
+    save("lone.npy", population(2)[0])
+    lone = audit("--seen", "seen.npy", "--unseen", "lone.npy", *base[4:], "--class", "2")
+    assert "a single unseen model" in lone and "recognised by a linear read-out" in lone
     audit(
         "--seen",
-        "unseen2.npy",
-        *base[2:],
+        "seen.npy",
+        "--unseen",
+        "lone.npy",
+        *base[4:],
         "--class",
         "2",
         "--fail-above",
-        "0.6",
-        "--forgotten-only",
+        "0.5",
+        code=9,
+        say="undecided",
     )
+
+    # Features of several layers.
+    save("deep.npy", population(11, columns=6))
+    save("deep-unseen.npy", population(12, columns=6))
+    layers = json.loads(
+        audit(
+            *base,
+            "--class",
+            "2",
+            "--json",
+            "--features",
+            "deep=deep.npy",
+            "last=seen.npy",
+            "--unseen-features",
+            "deep=deep-unseen.npy",
+        )
+    )
+    assert [probe["layer"] for probe in layers["probes"]] == ["deep", "last"]
+    assert layers["probes"][0]["recall_unseen"] and layers["probes"][0]["cka"]
+    audit(*base, "--class", "2", "--features", "deep=", code=2, say="no file after")
+
+    # Half floats hold the same, nearly; numbers without digits are refused, and so are copies.
+    half = save("half.npy", population(1, 3).astype(np.float16))
+    assert json.loads(audit("--seen", half, *base[2:], "--class", "2", "--json"))["verdict"]
+    far = save("far.npy", population(1, 3).astype(np.float64) + 1e8)
+    audit("--seen", far, *base[2:], "--class", "2", code=3, say="Subtract a common number")
+    near = save("near.npy", population(2).astype(np.float16).astype(np.float32))
+    audit("--seen", near, *base[2:], "--class", "2", code=3, say="same logits up to rounding")
 
     # Bad input: what is wrong, and the right exit code.
     audit(

@@ -40,6 +40,10 @@ std::string_view name_of(Attack attack) {
       return "logistic";
     case Attack::strong_forest:
       return "strong-forest";
+    case Attack::per_image:
+      return "per-image";
+    case Attack::per_image_spread:
+      return "per-image-spread";
   }
   return "?";
 }
@@ -56,6 +60,10 @@ std::string_view title_of(Attack attack) {
       return "logistic regression";
     case Attack::strong_forest:
       return "random forest (100 deep trees)";
+    case Attack::per_image:
+      return "likelihood ratio per image";
+    case Attack::per_image_spread:
+      return "likelihood ratio per image, own variances";
   }
   return "?";
 }
@@ -86,6 +94,9 @@ std::vector<double> run_attack(Attack attack, MatrixView<const float> x,
       return fit_score<AdaBoost>({.workers = workers}, x, y, x_test, random);
     case Attack::logistic:
       return fit_score<LogisticRegression>({}, x, y, x_test, random);
+    case Attack::per_image:
+    case Attack::per_image_spread:
+      break;
   }
   OUBLI_ASSERT(false);
   return {};

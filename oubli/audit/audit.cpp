@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "oubli/audit/feature_figures.h"
 #include "oubli/audit/model_figures.h"
 #include "oubli/audit/recognition.h"
 #include "oubli/base/error.h"
@@ -42,13 +44,14 @@ void check_samples(const AuditSamples& samples, bool retained_too) {
 }
 
 void check_population(const Population& population, const AuditSamples& samples,
-                      std::size_t columns) {
+                      std::size_t columns, std::size_t fewest = 2) {
   if (population.samples != samples.labels.size())
     fail(ErrorCode::bad_input, "{}: {} samples, but there are {} labels", population.name,
          population.samples, samples.labels.size());
-  if (population.models < 2)
+  if (population.models < fewest)
     fail(ErrorCode::bad_input,
-         "{}: {} model; an audit compares populations and needs at least two models in each",
+         "{}: {} models; an audit compares populations and needs at least two models in each (a "
+         "single retrained one, as --unseen, gives less)",
          population.name, population.models);
   if (population.columns == columns) return;
   const std::size_t k = samples.classes, kept = k - samples.forgotten.size();
@@ -69,18 +72,33 @@ void check_different(const Population& a, const PopulationPass& pass_a, const Po
                      const PopulationPass& pass_b) {
   for (std::size_t i = 0; i < pass_a.fingerprint.size(); ++i)
     for (std::size_t j = 0; j < pass_b.fingerprint.size(); ++j)
-      if (pass_a.fingerprint[i] == pass_b.fingerprint[j])
+      if (pass_a.fingerprint[i] == pass_b.fingerprint[j] ||
+          alike(pass_a.sketch.row(i), pass_b.sketch.row(j)))
         fail(ErrorCode::bad_input,
-             "{} and {} hold the same logits: the two populations must be different models; was "
+             "{} and {} hold the same logits{}: the two populations must be different models; was "
              "one file named twice?",
-             a.model_name(i), b.model_name(j));
+             a.model_name(i), b.model_name(j),
+             pass_a.fingerprint[i] == pass_b.fingerprint[j] ? "" : " up to rounding");
+}
+
+// Labels in another order than the logits make every figure meaningless, and leave no other trace.
+void warn_of_chance(AuditResult& result, const Population& unseen, const PopulationPass& pass,
+                    std::size_t classes) {
+  if (pass.accuracy.empty() || classes < 2) return;
+  const double accuracy = mean_std(pass.accuracy).mean;
+  if (accuracy >= std::min(0.5, 1.5 / static_cast<double>(classes))) return;
+  result.warnings.push_back(fmt::format(
+      "{} gives {:.1f} % of the samples of retained classes their label, near chance ({:.1f} %): "
+      "are labels and logits in the same order?",
+      unseen.name, 100 * accuracy, 100 / static_cast<double>(classes)));
 }
 
 // The same model to learn from and to be tested on is recognised, not told apart.
 void check_distinct(const Population& population, const PopulationPass& pass) {
   for (std::size_t i = 0; i < pass.fingerprint.size(); ++i)
     for (std::size_t j = i + 1; j < pass.fingerprint.size(); ++j)
-      if (pass.fingerprint[i] == pass.fingerprint[j])
+      if (pass.fingerprint[i] == pass.fingerprint[j] ||
+          alike(pass.sketch.row(i), pass.sketch.row(j)))
         fail(ErrorCode::bad_input,
              "{} and {} hold the same logits: a model counts once; was it exported twice?",
              population.files.empty() ? fmt::format("{}: models {}", population.name, i)
@@ -125,22 +143,46 @@ std::size_t probed_models(const Population& features) {
   return std::min(features.models, kProbedModels);
 }
 
-// AUC of the linear read-out of the features, over the first models.
-std::optional<MeanStd> probe(const Population& features, std::uint32_t label,
-                             const AuditInput& input, const AuditOptions& options) {
-  std::vector<double> areas(probed_models(features), -1);
+// A number for each of the first models: none if one of them has none.
+template <typename Measure>
+std::optional<MeanStd> over_models(const Population& features, const AuditOptions& options,
+                                   const Measure& measure) {
+  std::vector<std::optional<double>> found(probed_models(features));
   std::vector<std::uint32_t> rows(features.samples);
   std::iota(rows.begin(), rows.end(), 0U);
   run_tasks(
-      areas.size(), options.workers,
+      found.size(), options.workers,
       [&](std::size_t model, unsigned) {
-        Matrix<float> x(rows.size(), features.columns);
+        auto x = Matrix<float>::for_overwrite(rows.size(), features.columns);
         read_finite(features, model, rows, x);
-        areas[model] = probe_area(x, input.samples.labels, label, options.seed).value_or(-1);
+        found[model] = measure(model, x);
       },
       options.stop);
-  if (std::ranges::find(areas, -1.0) != areas.end()) return std::nullopt;
-  return mean_std(areas);
+  std::vector<double> values;
+  for (const auto& value : found)
+    if (value) values.push_back(*value);
+  if (values.empty() || values.size() < found.size()) return std::nullopt;
+  return mean_std(values);
+}
+
+// CKA of the models of one population with one model of another.
+std::optional<MeanStd> cka_with(const Population& features, const Population& other,
+                                const AuditOptions& options, bool skip_first) {
+  std::vector<std::uint32_t> rows(other.samples);
+  std::iota(rows.begin(), rows.end(), 0U);
+  auto reference = Matrix<float>::for_overwrite(rows.size(), other.columns);
+  read_finite(other, 0, rows, reference);
+  if (skip_first && features.models < 2) return std::nullopt;
+  std::vector<double> values;
+  const auto all = over_models(features, options, [&](std::size_t model, const Matrix<float>& x) {
+    return skip_first && model == 0 ? std::optional(1.0) : linear_cka(x, reference);
+  });
+  if (!all || !skip_first) return all;
+  // The model's likeness to itself, 1, is taken out of mean and spread again.
+  const auto n = static_cast<double>(probed_models(features));
+  const double mean = (all->mean * n - 1) / (n - 1);
+  const double squares = all->std * all->std * (n - 1) - (1 - mean) * (1 - mean) * (n - 1) / n;
+  return MeanStd{mean, n > 2 ? std::sqrt(std::max(0.0, squares) / (n - 2)) : 0.0};
 }
 
 std::string why_no_probe(const AuditSamples& samples, std::uint32_t label) {
@@ -174,40 +216,61 @@ std::string probe_sentence(const ProbeFigures& figures) {
 }
 
 // Not all models of a large population are probed: how many.
-std::string probed_sentence(const AuditInput& input, const ProbeFigures& figures) {
+std::string probed_sentence(const FeatureLayer& layer, const ProbeFigures& figures) {
   const auto of = [](std::size_t probed, const Population& features, const char* whose) {
     return fmt::format("{}{} of {} {} models", probed < features.models ? "the first " : "", probed,
                        features.models, whose);
   };
   std::vector<std::string> parts;
-  if (figures.seen) parts.push_back(of(figures.seen_models, *input.seen_features, "seen"));
-  if (figures.unseen) parts.push_back(of(figures.unseen_models, *input.unseen_features, "unseen"));
+  if (figures.seen) parts.push_back(of(figures.seen_models, *layer.seen, "seen"));
+  if (figures.unseen) parts.push_back(of(figures.unseen_models, *layer.unseen, "unseen"));
   return parts.empty() ? "" : fmt::format(" Probed: {}.", fmt::join(parts, " and "));
+}
+
+ProbeFigures probe_layer(const FeatureLayer& layer, std::uint32_t label, const AuditInput& input,
+                         const AuditOptions& options) {
+  ProbeFigures figures;
+  figures.label = label;
+  figures.layer = layer.name;
+  const AuditSamples& samples = input.samples;
+  const auto add = [&](const std::optional<Population>& features, const char* whose,
+                       std::optional<MeanStd>& area, std::optional<MeanStd>& recall,
+                       std::size_t& models, std::string& reason) {
+    if (!features) {
+      reason = fmt::format("no features of {} models were given", whose);
+      return;
+    }
+    area = over_models(*features, options, [&](std::size_t, const Matrix<float>& x) {
+      return probe_area(x, samples.labels, label, options.seed);
+    });
+    recall = over_models(*features, options, [&](std::size_t, const Matrix<float>& x) {
+      return probe_recall(x, samples.labels, samples.classes, label, options.seed);
+    });
+    if (area)
+      models = probed_models(*features);
+    else
+      reason = why_no_probe(samples, label);
+  };
+  add(layer.seen, "seen", figures.seen, figures.recall_seen, figures.seen_models,
+      figures.seen_reason);
+  add(layer.unseen, "unseen", figures.unseen, figures.recall_unseen, figures.unseen_models,
+      figures.unseen_reason);
+  if (layer.seen && layer.unseen)
+    figures.cka = cka_with(*layer.seen, *layer.unseen, options, false);
+  if (layer.unseen) figures.cka_floor = cka_with(*layer.unseen, *layer.unseen, options, true);
+  figures.sentence = probe_sentence(figures) + probed_sentence(layer, figures);
+  return figures;
 }
 
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
   for (const std::uint32_t label : result.forgotten) {
-    ProbeFigures figures;
-    figures.label = label;
-    const auto add = [&](const std::optional<Population>& features, const char* whose,
-                         std::optional<MeanStd>& figure, std::size_t& models, std::string& reason) {
-      if (!features) {
-        reason = fmt::format("no features of {} models were given", whose);
-        return;
-      }
-      figure = probe(*features, label, input, options);
-      if (figure)
-        models = probed_models(*features);
-      else
-        reason = why_no_probe(input.samples, label);
-    };
-    add(input.seen_features, "seen", figures.seen, figures.seen_models, figures.seen_reason);
-    add(input.unseen_features, "unseen", figures.unseen, figures.unseen_models,
-        figures.unseen_reason);
-    if (!input.seen_features && !input.unseen_features)
-      figures.seen_reason = figures.unseen_reason = "no features were given";
-    figures.sentence = probe_sentence(figures) + probed_sentence(input, figures);
-    result.probes.push_back(std::move(figures));
+    for (const FeatureLayer& layer : input.features)
+      result.probes.push_back(probe_layer(layer, label, input, options));
+    if (!input.features.empty()) continue;
+    ProbeFigures none;
+    none.label = label;
+    none.seen_reason = none.unseen_reason = "no features were given";
+    result.probes.push_back(std::move(none));
   }
 }
 
@@ -230,22 +293,27 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   const AuditSamples& samples = input.samples;
   check_samples(samples, options.retained);
   const std::size_t kept = samples.classes - samples.forgotten.size();
-  check_population(input.seen, samples, kept);
-  check_population(input.unseen, samples, kept);
+  const bool single = input.unseen.models == 1;
+  if (single && input.unseen2)
+    fail(ErrorCode::bad_input, "{}: {} models, but {} has a single one: give all of them as one",
+         input.unseen2->name, input.unseen2->models, input.unseen.name);
+  check_population(input.seen, samples, kept, single ? 1 : 2);
+  check_population(input.unseen, samples, kept, 1);
   if (input.unseen2) check_population(*input.unseen2, samples, kept);
   if (input.before) {
-    check_population(*input.before, samples, samples.classes);
+    check_population(*input.before, samples, samples.classes, single ? 1 : 2);
     if (input.before->models != input.seen.models)
       fail(ErrorCode::bad_input,
            "{}: {} models, but {} has {}: they must be the same models, in order",
            input.before->name, input.before->models, input.seen.name, input.seen.models);
   }
-  for (const auto* features : {&input.seen_features, &input.unseen_features})
-    if (*features) {
-      if ((*features)->columns == 0)
-        fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
-      check_population(**features, samples, (*features)->columns);
-    }
+  for (const FeatureLayer& layer : input.features)
+    for (const auto* features : {&layer.seen, &layer.unseen})
+      if (*features) {
+        if ((*features)->columns == 0)
+          fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
+        check_population(**features, samples, (*features)->columns, 1);
+      }
 
   AuditResult result;
   result.models_seen = input.seen.models;
@@ -261,8 +329,9 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   check_distinct(input.seen, seen);
   check_distinct(input.unseen, unseen);
   check_different(input.seen, seen, input.unseen, unseen);
-  for (const auto* features : {&input.seen_features, &input.unseen_features})
-    if (*features) check_values(**features, options);
+  for (const FeatureLayer& layer : input.features)
+    for (const auto* features : {&layer.seen, &layer.unseen})
+      if (*features) check_values(**features, options);
   if (input.before) {
     const PopulationPass before = pass_over(*input.before, samples, options);
     check_distinct(*input.before, before);
@@ -275,6 +344,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   }
   add_quality(result, "seen", seen);
   add_quality(result, "unseen", unseen);
+  warn_of_chance(result, input.unseen, unseen, kept);
   add_misclassification(result, "seen", seen);
   add_misclassification(result, "unseen", unseen);
   if (input.unseen2) {
@@ -296,6 +366,19 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
     result.flips.reason = "no logits from before unlearning were given";
   }
 
+  for (const std::uint32_t label : samples.forgotten)
+    result.forgetting.push_back(
+        forgetting_figures({input.seen, input.unseen, input.before ? &*input.before : nullptr,
+                            input.unseen2 ? &*input.unseen2 : nullptr},
+                           samples, label, options));
+  if (single) {
+    result.leaks_reason = result.floor_reason = result.verdict.reason =
+        "a single unseen model: no attack can learn from it and be tested, so there are no "
+        "advantages, no distances, no floor and no verdict; two of them are the least, and six "
+        "test models give intervals worth the name";
+    add_probes(result, input, options);
+    return result;
+  }
   result.leaks = tell_apart(input.seen, input.unseen, samples, options);
   if (floor != nullptr)
     result.floor = *floor;
@@ -303,6 +386,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
     result.floor = tell_apart(*input.unseen2, input.unseen, samples, options);
   else
     result.floor_reason = "no second population of unseen models was given";
+  result.verdict = judge(result.leaks, result.floor ? &*result.floor : nullptr, options.seed);
   add_probes(result, input, options);
   if (input.unseen2) warn_of_sizes(result, input);
   return result;

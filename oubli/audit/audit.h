@@ -8,21 +8,30 @@
 #include <vector>
 
 #include "oubli/audit/figure.h"
+#include "oubli/audit/forgetting.h"
 #include "oubli/audit/leaks.h"
 #include "oubli/audit/population.h"
 #include "oubli/audit/tell_apart.h"
+#include "oubli/audit/verdict.h"
 
 namespace oubli {
 
 // "Could anyone tell that these models have seen the class?" k classes, |C| forgotten, k' retained.
+struct FeatureLayer {
+  std::string name;                  // empty: what the head is given
+  std::optional<Population> seen;    // features of the seen models
+  std::optional<Population> unseen;  // the same of unseen ones
+};
+
 struct AuditInput {
   Population
       seen;  // trained on everything, then unlearned: k' columns, the retained classes in order
-  Population unseen;                          // trained without C: k' columns
-  std::optional<Population> unseen2;          // more of them: the floor
-  std::optional<Population> before;           // the seen models before unlearning: k columns
-  std::optional<Population> seen_features;    // what the head of a seen model is given
-  std::optional<Population> unseen_features;  // the same of unseen ones
+  // Trained without C: k' columns. A single model gives neither attacks nor a verdict, but what one
+  // retrained network can (ForgettingFigures).
+  Population unseen;
+  std::optional<Population> unseen2;   // more of them: the floor
+  std::optional<Population> before;    // the seen models before unlearning: k columns
+  std::vector<FeatureLayer> features;  // of one layer or several
   AuditSamples samples;
   std::vector<std::string> class_names;  // empty, or k of them
 };
@@ -50,12 +59,16 @@ struct Misclassification {
 
 // A linear probe on the features: AUC of "is this sample of class `label`", cross-fitted, over the
 // first kProbedModels models: probing every model of a large population costs much and says little
-// more.
+// more. Recall: the share of the class's samples that a probe of all classes gives back. CKA: how
+// alike the features of seen and unseen models are, and those of unseen ones among each other
+// (feature_figures.h).
 inline constexpr std::size_t kProbedModels = 10;
 struct ProbeFigures {
   std::uint32_t label = 0;
+  std::string layer;                               // empty: what the head is given
   std::size_t seen_models = 0, unseen_models = 0;  // that were probed
   std::optional<MeanStd> seen, unseen;
+  std::optional<MeanStd> recall_seen, recall_unseen, cka, cka_floor;
   std::string seen_reason, unseen_reason;  // why one is missing
   std::string sentence;                    // what it means, and how many models were probed
 };
@@ -66,6 +79,7 @@ struct AuditResult {
   std::vector<std::string> class_names;
   AuditOptions options;
   Leaks leaks;                 // seen against unseen
+  std::string leaks_reason;    // why there are none
   std::optional<Leaks> floor;  // unseen2 against unseen
   std::string floor_reason;    // why there is none
   std::vector<QualityFigures> quality;
@@ -73,7 +87,9 @@ struct AuditResult {
   std::vector<Misclassification> misclassification;
   std::vector<ProbeFigures> probes;
   std::optional<std::size_t> models_unseen2;
-  std::vector<std::string> warnings;  // what makes figures mislead
+  std::vector<std::string> warnings;          // what makes figures mislead
+  Verdict verdict;                            // over all attacks and observers, against the floor
+  std::vector<ForgettingFigures> forgetting;  // one per forgotten class
 
   // The attack with the largest advantage on a forgotten class, over all observers; empty if no
   // advantage was computed.

@@ -38,8 +38,10 @@ void for_each_figure(const ObserverLeak& leak, std::span<const ObserverLeak> flo
                      const Use& use) {
   const ObserverLeak* floor = find(floors, leak.observer);
   for (const AttackLeak& attack : leak.attacks) {
-    const std::string name(name_of(attack.attack));
-    const AttackLeak* at_floor = find(floor, attack.attack);
+    const std::string name = attack.answers == 1
+                                 ? std::string(name_of(attack.attack))
+                                 : fmt::format("{}-{}", name_of(attack.attack), attack.answers);
+    const AttackLeak* at_floor = find(floor, attack.attack, attack.answers);
     for (const auto& [key, title, chart, figure] : kAttackFigures) {
       const bool is_advantage = figure == &AttackLeak::advantage;  // goes by the attack's name
       use(is_advantage ? name : fmt::format("{}_{}", name, key),
@@ -52,29 +54,85 @@ void for_each_figure(const ObserverLeak& leak, std::span<const ObserverLeak> flo
     use(key, title, leak.*figure, floor != nullptr ? &(floor->*figure) : nullptr);
 }
 
-// The rows of one group of classes: observer, what, leak, floor.
-void add_leaks(TextTable& table, const std::string& group, std::span<const ObserverLeak> leaks,
-               std::span<const ObserverLeak> floors) {
-  for (const ObserverLeak& leak : leaks)
-    for_each_figure(leak, floors,
-                    [&](const std::string&, const std::string& title, const Figure& value,
-                        const Figure* of_floor) {
-                      table.add_row({group, std::string(name_of(leak.observer)), title, cell(value),
-                                     of_floor != nullptr ? cell(*of_floor) : "n/a"});
-                    });
+std::string short_cell(const Figure& figure) {
+  return figure.value ? fmt::format("{:.3f}", *figure.value) : "n/a";
 }
 
-// What the gate looks at, and what it does not.
-std::string worst_sentence(const AuditResult& result) {
-  const auto worst = result.worst();
-  if (!worst) return "Worst single figure: none, no attack was asked for.\n";
-  return fmt::format(
-      "Worst single figure: class {}, {} on {}, advantage {}.\n"
-      "--fail-above compares this figure as it stands, the largest over forgotten classes, "
-      "observers "
-      "and\nattacks, with no allowance for chance: the floor shows what chance alone gives.\n",
-      class_label(worst->label, result.class_names), name_of(worst->attack.attack),
-      name_of(worst->observer), cell(worst->attack.advantage));
+// The rows of one group of classes: observer, what, leak, floor; of attacks also AUC and the share
+// of seen models found. All the rest is in JSON and CSV.
+void add_leaks(TextTable& table, const std::string& group, std::span<const ObserverLeak> leaks,
+               std::span<const ObserverLeak> floors) {
+  for (const ObserverLeak& leak : leaks) {
+    const std::string observer(name_of(leak.observer));
+    const ObserverLeak* floor = find(floors, leak.observer);
+    for (const AttackLeak& attack : leak.attacks) {
+      const AttackLeak* at_floor = find(floor, attack.attack, attack.answers);
+      table.add_row({group, observer, name_of(attack) + (&attack == leak.worst() ? " (worst)" : ""),
+                     cell(attack.advantage),
+                     at_floor != nullptr ? cell(at_floor->advantage) : "n/a",
+                     short_cell(attack.area), short_cell(attack.found_1)});
+    }
+    for (const auto& [key, title, chart, figure] : kObserverFigures)
+      table.add_row({group, observer, title, cell(leak.*figure),
+                     floor != nullptr ? cell(floor->*figure) : "n/a", "", ""});
+  }
+}
+
+// The verdict, and the largest figure beside it.
+std::string verdict_text(const AuditResult& result) {
+  std::string text = sentence(result.verdict) + '\n';
+  if (!result.verdict.outcome) return text;
+  text += fmt::format("Largest {}, over {} figures at once: {} (95 % for all of them together).\n",
+                      result.verdict.with_floor ? "leak minus floor" : "leak (no floor was given)",
+                      result.verdict.comparisons, cell(result.verdict.excess));
+  if (const auto worst = result.worst())
+    text += fmt::format("Worst single figure: class {}, {} on {}, advantage {}.\n",
+                        class_label(worst->label, result.class_names), name_of(worst->attack),
+                        name_of(worst->observer), cell(worst->attack.advantage));
+  return text;
+}
+
+std::string forgetting_text(const AuditResult& result) {
+  using enum TextTable::Align;
+  TextTable table({{"class"}, {"figure"}, {"seen", right}, {"retrained", right}});
+  for (const ForgettingFigures& figures : result.forgetting) {
+    const std::string name = class_label(figures.label, result.class_names);
+    table.add_row(
+        {name, "forgetting quality (1 best)", cell(figures.quality), cell(figures.quality_floor)});
+    table.add_row({name, "interpolated measure (1 = original)", cell(figures.interpolated),
+                   cell(figures.interpolated_floor)});
+    table.add_row({name, "recognised by the mean logit, AUC", cell(figures.ghost_seen),
+                   cell(figures.ghost_unseen)});
+    table.add_row({name, "recognised by a linear read-out, AUC", cell(figures.readout_seen),
+                   cell(figures.readout_unseen)});
+  }
+  return table.text();
+}
+
+std::string probe_text(const AuditResult& result) {
+  using enum TextTable::Align;
+  TextTable table({{"class"},
+                   {"layer"},
+                   {"probe, AUC", right},
+                   {"retrained", right},
+                   {"recall", right},
+                   {"retrained", right},
+                   {"CKA to retrained", right},
+                   {"among retrained", right}});
+  std::string sentences;
+  bool any = false;
+  for (const ProbeFigures& probe : result.probes) {
+    const std::string name = class_label(probe.label, result.class_names);
+    if (!probe.sentence.empty())
+      sentences += fmt::format("\nClass {}{}: {}\n", name,
+                               probe.layer.empty() ? "" : ", layer " + probe.layer, probe.sentence);
+    if (!probe.seen && !probe.unseen) continue;
+    any = true;
+    table.add_row({name, probe.layer.empty() ? "features" : probe.layer, cell(probe.seen),
+                   cell(probe.unseen), cell(probe.recall_seen), cell(probe.recall_unseen),
+                   cell(probe.cka), cell(probe.cka_floor)});
+  }
+  return any ? '\n' + table.text() + sentences : sentences;
 }
 
 // Each reason for an "n/a" once.
@@ -92,9 +150,12 @@ std::string notes(const AuditResult& result) {
   const auto add_intervals = [&](const std::string& of_whom,
                                  const std::vector<ObserverLeak>& leaks) {
     for (const ObserverLeak& leak : leaks) {
-      for (const AttackLeak& attack : leak.attacks)
-        if (!attack.advantage.low)
+      for (const AttackLeak& attack : leak.attacks) {
+        if (!attack.advantage.value)
+          add(fmt::format("{}, {}", name_of(attack), of_whom), attack.advantage.reason);
+        else if (!attack.advantage.low)
           add("intervals of advantages, " + of_whom, attack.advantage.reason);
+      }
       for (const Figure* ks : {&leak.ks, &leak.ks_ones})
         if (ks->value && !ks->low) add("intervals of KS, " + of_whom, ks->reason);
       if (leak.ks_largest.value) add("intervals of KS, largest", leak.ks_largest.reason);
@@ -111,6 +172,12 @@ std::string notes(const AuditResult& result) {
   if (result.floor) add_intervals("floor", result.floor->forgotten);
   for (const QualityFigures& quality : result.quality) add(quality.population, quality.reason);
   add("label flips", result.flips.reason);
+  for (const ForgettingFigures& figures : result.forgetting) {
+    add_figure("forgetting quality", figures.quality);
+    add_figure("forgetting quality, retrained", figures.quality_floor);
+    add_figure("interpolated measure", figures.interpolated);
+    add_figure("interpolated measure, retrained", figures.interpolated_floor);
+  }
   for (const ProbeFigures& probe : result.probes) {
     if (!probe.seen && !probe.unseen && probe.seen_reason == probe.unseen_reason) {
       add("probe on features", probe.seen_reason);
@@ -133,7 +200,13 @@ std::span<const ObserverLeak> floor_of(const AuditResult& result, std::uint32_t 
 
 std::string leaks_text(const AuditResult& result) {
   using enum TextTable::Align;
-  TextTable leaks({{"classes"}, {"observer"}, {"figure"}, {"leak", right}, {"floor", right}});
+  TextTable leaks({{"classes"},
+                   {"observer"},
+                   {"figure"},
+                   {"leak", right},
+                   {"floor", right},
+                   {"AUC", right},
+                   {"found at 1 %", right}});
   const Leaks none;
   const Leaks& floor = result.floor ? *result.floor : none;
   add_leaks(leaks, result.forgotten.size() > 1 ? "forgotten (mean)" : "forgotten",
@@ -190,16 +263,19 @@ std::string to_text(const AuditResult& result) {
       "brackets 95 % intervals over the test models. KS: distance between the populations, in\n"
       "brackets the 95 % spread of this statistic over all models (jackknife). It is above 0 even\n"
       "between equal populations, which are finitely many models: compare it with the floor, not\n"
-      "with 0. Floor: unseen models against other unseen ones.\n\n",
+      "with 0. Floor: unseen models against other unseen ones. per-image: the attacker knows the\n"
+      "picture; with 10 answers he asks one network about ten of them. AUC: of the attack's "
+      "scores;\n"
+      "found at 1 %: seen models found where one unseen answer in 100 is taken for theirs.\n\n",
       fmt::join(forgotten, ", "), result.models_seen, result.models_unseen, result.samples,
       result.classes);
-  text += leaks_text(result) + '\n' + worst_sentence(result);
+  if (result.leaks_reason.empty())
+    text += leaks_text(result) + '\n' + verdict_text(result);
+  else
+    text += fmt::format("Not given: {}.\n", result.leaks_reason);
   for (const std::string& warning : result.warnings) text += fmt::format("Warning: {}.\n", warning);
-  text += '\n' + quality_text(result) + '\n' + destinations_text(result);
-  for (const ProbeFigures& probe : result.probes)
-    if (!probe.sentence.empty())
-      text += fmt::format("\nClass {}: {}\n", class_label(probe.label, result.class_names),
-                          probe.sentence);
+  text += '\n' + forgetting_text(result) + '\n' + quality_text(result) + '\n' +
+          destinations_text(result) + probe_text(result);
   if (const std::string reasons = notes(result); !reasons.empty()) text += '\n' + reasons;
   return text;
 }

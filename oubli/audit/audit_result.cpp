@@ -10,7 +10,9 @@ using nlohmann::json;
 
 constexpr const char* kIntervals =
     "95 %; advantages: bootstrap over the test models, attacks as fitted (Welch's with few "
-    "of them); KS: jackknife over all models, the spread of a statistic that is above 0 even "
+    "of them); AUC: by network, Student's t; true positives: bootstrap; the verdict's hold for all "
+    "attacks at once (max-t); KS: jackknife over all models, the spread of a statistic that is "
+    "above 0 even "
     "between equal populations: compare it with the floor, not with 0";
 
 json or_null(const std::optional<MeanStd>& figure) {
@@ -92,7 +94,12 @@ void to_json(json& out, const ProbeFigures& probe) {
          {"unseen", or_null(probe.unseen)},
          {"seen_models", probe.seen_models},
          {"unseen_models", probe.unseen_models},
+         {"recall_seen", or_null(probe.recall_seen)},
+         {"recall_unseen", or_null(probe.recall_unseen)},
+         {"cka", or_null(probe.cka)},
+         {"cka_floor", or_null(probe.cka_floor)},
          {"sentence", probe.sentence}};
+  add_reason(out, "layer", probe.layer);
   // "reason" is what there was before each had its own.
   add_reason(out, "reason", !probe.seen ? probe.seen_reason : probe.unseen_reason);
   add_reason(out, "seen_reason", probe.seen_reason);
@@ -105,7 +112,12 @@ void from_json(const json& in, ProbeFigures& probe) {
   read_field(in, "unseen", probe.unseen);
   read_field(in, "seen_models", probe.seen_models);
   read_field(in, "unseen_models", probe.unseen_models);
+  read_field(in, "recall_seen", probe.recall_seen);
+  read_field(in, "recall_unseen", probe.recall_unseen);
+  read_field(in, "cka", probe.cka);
+  read_field(in, "cka_floor", probe.cka_floor);
   read_field(in, "sentence", probe.sentence);
+  read_field(in, "layer", probe.layer);
   if (!probe.seen) read_field(in, "reason", probe.seen_reason);
   if (!probe.unseen) read_field(in, "reason", probe.unseen_reason);
   read_field(in, "seen_reason", probe.seen_reason);
@@ -127,20 +139,25 @@ void to_json(json& out, const AuditResult& result) {
          {"flips", result.flips},
          {"misclassification", result.misclassification},
          {"probes", result.probes},
+         {"verdict", result.verdict},
+         {"forgetting", result.forgetting},
          {"options",
           {{"train_share", result.options.train_share},
            {"images_forgotten", result.options.images_forgotten},
            {"images_retained", result.options.images_retained},
            {"directions", result.options.directions},
            {"bootstrap", result.options.bootstrap},
+           {"answers", result.options.answers},
            {"intervals", kIntervals},
            {"seed", result.options.seed}}}};
   out["floor"] = result.floor ? json(*result.floor) : json{{"reason", result.floor_reason}};
+  add_reason(out, "leaks_reason", result.leaks_reason);
   if (result.models_unseen2) out["models"]["unseen2"] = *result.models_unseen2;
   if (const auto worst = result.worst())
     out["worst"] = {{"class", worst->label},
                     {"observer", name_of(worst->observer)},
                     {"attack", name_of(worst->attack.attack)},
+                    {"answers", worst->attack.answers},
                     {"advantage", worst->attack.advantage}};
 }
 
@@ -168,6 +185,9 @@ void from_json(const json& in, AuditResult& result) {
   read_field(in, "flips", result.flips);
   read_field(in, "misclassification", result.misclassification);
   read_field(in, "probes", result.probes);
+  read_field(in, "leaks_reason", result.leaks_reason);
+  read_field(in, "verdict", result.verdict);
+  read_field(in, "forgetting", result.forgetting);
   if (const json& options = member(in, "options"); !options.is_null())
     at_place("options", [&] {
       read_field(options, "train_share", result.options.train_share);
@@ -175,6 +195,7 @@ void from_json(const json& in, AuditResult& result) {
       read_field(options, "images_retained", result.options.images_retained);
       read_field(options, "directions", result.options.directions);
       read_field(options, "bootstrap", result.options.bootstrap);
+      read_field(options, "answers", result.options.answers);
       read_field(options, "seed", result.options.seed);
     });
 }

@@ -29,7 +29,7 @@ AuditResult example(bool with_floor) {
   input.unseen = made_population(made, 2, "unseen");
   if (with_floor) input.unseen2 = made_population({.models = 3}, 3, "unseen2");
   if (with_floor) input.before = made_population(wide, 4, "before");
-  input.seen_features = made_population(wide, 5, "features");
+  input.features = {{"", made_population(wide, 5, "features"), {}}};
   input.samples = made_samples(made, labels);
   input.class_names = {"a", "\"b\"", "c\n", "d"};
   return audit(input, {.images_forgotten = 7, .directions = 20, .bootstrap = 100, .seed = 3});

@@ -14,29 +14,15 @@
 namespace oubli {
 namespace {
 
+using testing::Case;
 using ::testing::HasSubstr;
 using testing::Made;
 using testing::made_labels;
 using testing::made_population;
 using testing::made_samples;
 using ::testing::Not;
+using testing::quick;
 using ::testing::ThrowsMessage;
-
-// Few directions and resamples: what is tested here does not need more.
-AuditOptions quick() { return {.directions = 20, .bootstrap = 200, .seed = 3}; }
-
-struct Case {
-  Made made;
-  std::vector<std::uint32_t> labels = made_labels(made);
-  AuditInput input{.seen = made_population(made, 1, "seen"),
-                   .unseen = made_population(made, 2, "unseen"),
-                   .unseen2 = {},
-                   .before = {},
-                   .seen_features = {},
-                   .unseen_features = {},
-                   .samples = made_samples(made, labels),
-                   .class_names = {}};
-};
 
 TEST(Audit, SaysWhatIsWrongWithTheInput) {
   const auto expect = [](const Case& s, const char* message) {
@@ -72,8 +58,8 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
   }
   {
     Case s;
-    s.input.seen_features = made_population({}, 5, "features");
-    s.input.seen_features->columns = 0;
+    s.input.features = {{"", made_population({}, 5, "features"), {}}};
+    s.input.features[0].seen->columns = 0;
     expect(s, "features of 0 columns");
   }
   {
@@ -130,9 +116,9 @@ TEST(Audit, ChecksAllFeaturesFirst) {
   s.made.models = 12;
   s.input.seen = made_population(s.made, 1, "seen");
   s.input.unseen = made_population(s.made, 2, "unseen");
-  s.input.unseen_features = made_population(s.made, 5, "features");
-  s.input.unseen_features->read = [read = s.input.unseen_features->read](std::size_t model,
-                                                                         auto rows, auto out) {
+  s.input.features = {{"", {}, made_population(s.made, 5, "features")}};
+  Population& features = *s.input.features[0].unseen;
+  features.read = [read = features.read](std::size_t model, auto rows, auto out) {
     read(model, rows, out);
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (model == 11 && rows[i] == 4) out(i, 2) = std::nanf("");
@@ -182,7 +168,7 @@ TEST(Audit, GivesEveryFigureOrTheReason) {
   EXPECT_THAT(json["options"]["intervals"].get<std::string>(), HasSubstr("not with 0"));
   const std::string csv = to_csv(result);
   // Per class and observer four attacks and three KS figures; and the header.
-  EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * 3 * 7 + 1);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 4 * (2 * (10 * 6 + 3) + 7 * 6 + 3) + 1);
   EXPECT_THAT(csv, HasSubstr(",reason,floor_reason\n"));
   EXPECT_THAT(csv, HasSubstr(",,,\"a label is not a number: there is nothing to project\","
                              "\"no second population of unseen models was given\"\n"));
@@ -196,7 +182,7 @@ TEST(Audit, FiguresWithoutSamplesAreMissing) {
   Made before = s.made;
   before.all_columns = true;
   s.input.before = made_population(before, 1, "before");
-  s.input.unseen_features = made_population(before, 5, "features");
+  s.input.features = {{"", {}, made_population(before, 5, "features")}};
   AuditOptions options = quick();
   options.retained = false;
   const AuditResult result = audit(s.input, options);
@@ -353,8 +339,7 @@ TEST(Audit, CountsFlipsAndDestinations) {
       .unseen = table({{8, 0, 0, 8, 8, 0}, {7, 0, 0, 7, 7, 0}}, 2, "unseen"),
       .unseen2 = {},
       .before = table({{9, 0, 0, 0, 9, 0, 3, 0, 9}, {8, 0, 0, 0, 8, 0, 3, 0, 8}}, 3, "before"),
-      .seen_features = {},
-      .unseen_features = {},
+      .features = {},
       .samples = {.labels = labels, .classes = 3, .forgotten = {2}},
       .class_names = {"a", "b", "c"}};
   const AuditResult result = audit(input, quick());
@@ -380,7 +365,7 @@ TEST(Audit, ProbesFeatures) {
   Made features = s.made;
   features.all_columns = true;
   features.per_class = s.made.per_class;
-  s.input.seen_features = made_population(features, 5, "features");
+  s.input.features = {{"", made_population(features, 5, "features"), {}}};
   const AuditResult result = audit(s.input, quick());
   ASSERT_EQ(result.probes.size(), 1U);
   ASSERT_TRUE(result.probes[0].seen.has_value());
@@ -391,7 +376,7 @@ TEST(Audit, ProbesFeatures) {
 
   // Of many models only the first are probed, and it says so.
   features.models = 13;
-  s.input.unseen_features = made_population(features, 6, "unseen features");
+  s.input.features[0].unseen = made_population(features, 6, "unseen features");
   const AuditResult both = audit(s.input, quick());
   EXPECT_EQ(both.probes[0].unseen_models, kProbedModels);
   EXPECT_THAT(to_text(both), HasSubstr("10 of 10 seen models and the first 10 of 13 unseen"));

@@ -1,5 +1,7 @@
 #include "oubli/audit/leaks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "oubli/base/json_fields.h"
@@ -8,14 +10,48 @@ namespace oubli {
 
 using nlohmann::json;
 
+std::string name_of(const AttackLeak& leak) {
+  const std::string name(name_of(leak.attack));
+  return leak.answers == 1 ? name : fmt::format("{}, {} answers", name, leak.answers);
+}
+
 void to_json(json& out, const AttackLeak& leak) {
-  out = {{"attack", name_of(leak.attack)}};
+  out = {{"attack", name_of(leak.attack)}, {"answers", leak.answers}};
+  if (leak.tail_answers[0] != 0)
+    out["tail_answers"] = {{"seen", leak.tail_answers[0]}, {"unseen", leak.tail_answers[1]}};
+  if (!leak.shares[0].empty())
+    out["shares"] = {{"seen", leak.shares[0]},
+                     {"unseen", leak.shares[1]},
+                     {"answers", leak.answers_per_network}};
   for (const auto& [key, title, chart, figure] : kAttackFigures) out[key] = leak.*figure;
 }
 
+namespace {
+
+void read_shares(const json& in, AttackLeak& leak) {
+  require_field(in, "seen", leak.shares[0]);
+  require_field(in, "unseen", leak.shares[1]);
+  require_field(in, "answers", leak.answers_per_network);
+  for (const auto& side : leak.shares)
+    for (const double share : side)
+      if (!(share >= 0 && share <= 1))
+        fail(ErrorCode::bad_input, ": {}, wanted shares from 0 to 1", share);
+  if (leak.answers_per_network == 0) fail(ErrorCode::bad_input, ": of 0 answers");
+}
+
+}  // namespace
+
 void from_json(const json& in, AttackLeak& leak) {
   require_named(in, "attack", leak.attack, attack_of);
+  read_field(in, "answers", leak.answers);
   for (const auto& [key, title, chart, figure] : kAttackFigures) read_field(in, key, leak.*figure);
+  if (const json& tails = member(in, "tail_answers"); !tails.is_null())
+    at_place("tail_answers", [&] {
+      require_field(tails, "seen", leak.tail_answers[0]);
+      require_field(tails, "unseen", leak.tail_answers[1]);
+    });
+  if (const json& shares = member(in, "shares"); !shares.is_null())
+    at_place("shares", [&] { read_shares(shares, leak); });
 }
 
 const AttackLeak* ObserverLeak::worst() const {
@@ -32,9 +68,11 @@ const ObserverLeak* find(std::span<const ObserverLeak> leaks, Observer observer)
   return found == leaks.end() ? nullptr : &*found;
 }
 
-const AttackLeak* find(const ObserverLeak* leak, Attack attack) {
+const AttackLeak* find(const ObserverLeak* leak, Attack attack, std::size_t answers) {
   if (leak == nullptr) return nullptr;
-  const auto found = std::ranges::find(leak->attacks, attack, &AttackLeak::attack);
+  const auto found = std::ranges::find_if(leak->attacks, [&](const AttackLeak& other) {
+    return other.attack == attack && other.answers == answers;
+  });
   return found == leak->attacks.end() ? nullptr : &*found;
 }
 
@@ -45,7 +83,7 @@ const ClassLeaks* find(std::span<const ClassLeaks> classes, std::uint32_t label)
 
 void to_json(json& out, const ObserverLeak& leak) {
   out = {{"observer", name_of(leak.observer)}, {"attacks", leak.attacks}};
-  if (const AttackLeak* worst = leak.worst()) out["worst"] = name_of(worst->attack);
+  if (const AttackLeak* worst = leak.worst()) out["worst"] = name_of(*worst);
   for (const auto& [key, title, chart, figure] : kObserverFigures) out[key] = leak.*figure;
 }
 
@@ -73,10 +111,14 @@ void from_json(const json& in, ClassLeaks& leaks) {
 }
 
 void to_json(json& out, const Leaks& leaks) {
-  out = {{"classes", leaks.classes}, {"forgotten", leaks.forgotten}, {"retained", leaks.retained}};
+  out = {{"networks_train", leaks.networks_train},
+         {"classes", leaks.classes},
+         {"forgotten", leaks.forgotten},
+         {"retained", leaks.retained}};
 }
 
 void from_json(const json& in, Leaks& leaks) {
+  read_field(in, "networks_train", leaks.networks_train);
   read_field(in, "classes", leaks.classes);
   read_field(in, "forgotten", leaks.forgotten);
   read_field(in, "retained", leaks.retained);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "oubli/attack/attack.h"
@@ -19,8 +20,21 @@ namespace oubli {
 // One attack, one observer, one class.
 struct AttackLeak {
   Attack attack = Attack::nearest_neighbours;
-  Figure advantage;  // 2 (accuracy - 1/2) on models the attack has not seen
+  std::size_t answers = 1;  // of one network, that it is given together
+  Figure advantage;         // 2 (accuracy - 1/2) on models the attack has not seen
+  Figure area;              // under the ROC curve of its scores (score_figures.h)
+  // Rates of true positives: seen models found where 1 % (0.1 %) of unseen ones are taken for seen;
+  // and the mirror, unseen ones found.
+  Figure found_1, found_1_mirror, found_01, found_01_mirror;
+  std::array<std::size_t, 2> tail_answers{};  // seen, unseen: what those rates stand on
+
+  // Behind the advantage: shares of right answers per test model of the two populations. Kept for
+  // forgotten classes alone.
+  std::array<std::vector<double>, 2> shares;
+  std::size_t answers_per_network = 0;  // groups of `answers` answers behind each share
 };
+// "per-image, 10 answers"
+[[nodiscard]] std::string name_of(const AttackLeak& leak);
 
 // How well one observer tells the two populations apart from the samples of one class.
 struct ObserverLeak {
@@ -43,8 +57,16 @@ struct NamedFigure {
   const char* chart;
   Figure Of::*figure;
 };
-inline constexpr std::array kAttackFigures = {NamedFigure<AttackLeak>{
-    "advantage", "advantage", "advantage (0 = guessing, 1 = certain)", &AttackLeak::advantage}};
+inline constexpr std::array kAttackFigures = {
+    NamedFigure<AttackLeak>{"advantage", "advantage", "advantage (0 = guessing, 1 = certain)",
+                            &AttackLeak::advantage},
+    NamedFigure<AttackLeak>{"auc", "AUC", nullptr, &AttackLeak::area},
+    NamedFigure<AttackLeak>{"tpr_1", "seen found at 1 %", nullptr, &AttackLeak::found_1},
+    NamedFigure<AttackLeak>{"tpr_1_mirror", "unseen found at 1 %", nullptr,
+                            &AttackLeak::found_1_mirror},
+    NamedFigure<AttackLeak>{"tpr_01", "seen found at 0.1 %", nullptr, &AttackLeak::found_01},
+    NamedFigure<AttackLeak>{"tpr_01_mirror", "unseen found at 0.1 %", nullptr,
+                            &AttackLeak::found_01_mirror}};
 inline constexpr std::array kObserverFigures = {
     NamedFigure<ObserverLeak>{"ks", "KS, mean", "mean over random directions", &ObserverLeak::ks},
     NamedFigure<ObserverLeak>{"ks_largest", "KS, largest", nullptr, &ObserverLeak::ks_largest},
@@ -62,6 +84,7 @@ struct ClassLeaks {
 // Per class, over the forgotten and over the retained ones (means over classes; the intervals
 // resample models jointly for all classes).
 struct Leaks {
+  std::size_t networks_train = 0;  // of either population, that attacks learnt from
   std::vector<ClassLeaks> classes;
   std::vector<ObserverLeak> forgotten;
   std::vector<ObserverLeak> retained;
@@ -69,7 +92,8 @@ struct Leaks {
 
 // Null if there is none.
 [[nodiscard]] const ObserverLeak* find(std::span<const ObserverLeak> leaks, Observer observer);
-[[nodiscard]] const AttackLeak* find(const ObserverLeak* leak, Attack attack);
+[[nodiscard]] const AttackLeak* find(const ObserverLeak* leak, Attack attack,
+                                     std::size_t answers = 1);
 [[nodiscard]] const ClassLeaks* find(std::span<const ClassLeaks> classes, std::uint32_t label);
 
 // from_json: Error{bad_input} that begins with the place.

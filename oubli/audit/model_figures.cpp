@@ -47,7 +47,39 @@ std::uint64_t fingerprint_of(std::span<const float> values) {
   return hash;
 }
 
+// Logits that share a huge offset have lost in float32 what told them apart, whatever the file's
+// type: an audit would find nothing and say so.
+void require_digits(const Population& population, std::size_t model, std::size_t sample,
+                    std::span<const float> row) {
+  constexpr float kLarge = 1e4F;
+  const auto [low, high] = std::ranges::minmax(row);
+  const float largest = std::max(std::abs(low), std::abs(high));
+  if (largest < kLarge || row.size() < 2) return;
+  const double rounding = static_cast<double>(largest) * 0x1p-24;
+  const double spread = static_cast<double>(high) - static_cast<double>(low);
+  if (rounding <= 1e-3 * spread) return;
+  fail(ErrorCode::bad_input,
+       "{}, sample {}: numbers of size {:.3g} that differ by {:.3g} at most; float32, in which "
+       "audits compute, cannot tell them apart. Subtract a common number from each sample's logits "
+       "(softmax does not see it), in float64, and save them again",
+       population.model_name(model), sample, largest, spread);
+}
+
+constexpr std::size_t kSketched = 32;  // samples
+
 }  // namespace
+
+bool alike(std::span<const float> a, std::span<const float> b) {
+  double mean = 0;
+  for (const float value : a) mean += static_cast<double>(value) / static_cast<double>(a.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double x = static_cast<double>(a[i]) - mean, y = static_cast<double>(b[i]) - mean;
+    difference += (x - y) * (x - y);
+    size += x * x + y * y;
+  }
+  return difference <= 1e-6 * size;  // 2^-11, the rounding of a float16, squared is 2.4e-7
+}
 
 PopulationPass pass_over(const Population& population, const AuditSamples& samples,
                          const AuditOptions& options) {
@@ -68,6 +100,8 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
   pass.accuracy.resize(any_retained ? models : 0);
   pass.loss.resize(any_retained ? models : 0);
   pass.fingerprint.resize(models);
+  const std::size_t sketched = std::min(kSketched, rows.size());
+  pass.sketch = Matrix<float>(models, sketched * population.columns);
   pass.shares.assign(samples.forgotten.size(),
                      std::vector(population.columns, std::vector<double>(models)));
   run_tasks(
@@ -76,6 +110,12 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
         Matrix<float> logits(rows.size(), population.columns);
         read_finite(population, model, rows, logits);
         pass.fingerprint[model] = fingerprint_of(logits.flat());
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          require_digits(population, model, i, logits.row(i));
+        for (std::size_t i = 0; i < sketched; ++i)
+          std::ranges::copy(
+              logits.row(i * rows.size() / sketched),
+              pass.sketch.row(model).begin() + static_cast<std::ptrdiff_t>(i * population.columns));
         std::size_t right = 0, of_retained = 0;
         double loss = 0;
         std::vector<std::size_t> of_forgotten(samples.forgotten.size());

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,15 @@ struct PopulationPass {
   std::vector<double> accuracy, loss;  // on samples of retained classes; empty if there are none
   std::vector<std::vector<std::vector<double>>> shares;  // [forgotten class][column][model]
   std::vector<std::uint64_t> fingerprint;                // of all the model's numbers
+  Matrix<float> sketch;  // per model, its numbers for a few samples: equal up to rounding?
 };
 
-// Reads every row once and checks that it is finite. columns = k' (retained classes in order) or k.
+// Whether two models give the same numbers up to the rounding of a 16-bit float, judged by their
+// sketches.
+[[nodiscard]] bool alike(std::span<const float> a, std::span<const float> b);
+
+// Reads every row once and checks that it is finite, and that a common offset has not taken its
+// digits. columns = k' (retained classes in order) or k.
 [[nodiscard]] PopulationPass pass_over(const Population& population, const AuditSamples& samples,
                                        const AuditOptions& options);
 

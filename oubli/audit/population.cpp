@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "oubli/base/error.h"
 
@@ -30,7 +31,7 @@ void read_rows(const TensorView& tensor, const std::string& model, std::size_t f
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto bytes = tensor.bytes.subspan((first_row + samples[i]) * row_bytes, row_bytes);
     if (tensor.dtype == DType::f32) {
-      std::ranges::copy(bytes, std::as_writable_bytes(out.row(i)).begin());
+      std::memcpy(out.data() + i * columns, bytes.data(), row_bytes);
       continue;
     }
     decode(tensor.dtype, bytes, out.row(i));

@@ -15,8 +15,12 @@
 namespace oubli {
 
 struct AuditOptions {
-  std::vector<Attack> attacks{Attack::nearest_neighbours, Attack::forest, Attack::adaboost,
-                              Attack::logistic};
+  std::vector<Attack> attacks{Attack::nearest_neighbours, Attack::forest,
+                              Attack::adaboost,           Attack::logistic,
+                              Attack::per_image,          Attack::per_image_spread};
+  // How many answers of one network attacks per image are given together. They see all images of
+  // the class, whatever `images_forgotten` and `images_retained` say.
+  std::vector<std::size_t> answers{1, 10, 100};
   std::vector<Observer> observers{Observer::logits, Observer::probabilities, Observer::label};
   // Share of the models, never of the rows, that attacks learn from; the rest is the test.
   double train_share = 0.7;

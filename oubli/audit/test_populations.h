@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "oubli/audit/tell_apart.h"
+#include "oubli/audit/audit.h"
 #include "oubli/base/random.h"
 
 namespace oubli::testing {
@@ -66,5 +66,20 @@ inline Population made_population(const Made& made, std::uint64_t seed, std::str
               std::ranges::copy(values->row(model * samples + rows[i]), out.row(i).begin());
           }};
 }
+
+// Few directions and resamples: what is tested here does not need more.
+inline AuditOptions quick() { return {.directions = 20, .bootstrap = 200, .seed = 3}; }
+
+struct Case {
+  Made made;
+  std::vector<std::uint32_t> labels = made_labels(made);
+  AuditInput input{.seen = made_population(made, 1, "seen"),
+                   .unseen = made_population(made, 2, "unseen"),
+                   .unseen2 = {},
+                   .before = {},
+                   .features = {},
+                   .samples = made_samples(made, labels),
+                   .class_names = {}};
+};
 
 }  // namespace oubli::testing

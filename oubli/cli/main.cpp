@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
         "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be "
         "filtered;\n"
         "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
-        "130 interrupted. 'oubli COMMAND --help' has examples.");
+        "9 a gate is undecided; 130 interrupted. 'oubli COMMAND --help' has examples.");
     oubli::cli::add_inspect(app);
     oubli::cli::add_means(app);
     oubli::cli::add_forget(app);

@@ -25,7 +25,8 @@ using nlohmann::json;
 
 // Grows whenever an audit of the same networks says something else: finished audits are then made
 // again.
-constexpr int kAuditFileVersion = 3;  // 2: intervals of KS; 3: with few networks, Welch's
+// 2: intervals of KS; 3: with few networks, Welch's; 4: attacks per image, scores, verdicts.
+constexpr int kAuditFileVersion = 4;
 
 AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::uint32_t> forget,
                     Treatment treatment, std::optional<MeansOf> means) {

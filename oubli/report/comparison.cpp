@@ -70,7 +70,7 @@ Figure strongest(const ByLabel& classes, std::uint32_t label, Observer observer,
   if (leak == nullptr) return best;
   for (const AttackLeak& attack : leak->attacks) {
     if (attack.advantage.value) continue;
-    why.add(fmt::format("{}, {}", what, title_of(attack.attack)), attack.advantage);
+    why.add(fmt::format("{}, {}", what, title_of(attack.attack, attack.answers)), attack.advantage);
     if (best.reason.empty()) best = attack.advantage;
   }
   if (const AttackLeak* worst = leak->worst()) best = worst->advantage;
@@ -109,14 +109,21 @@ NamedTable class_table(const Comparison& comparison) {
 }
 
 NamedTable probe_table(const AuditResult& audit) {  // features are the same for every method
-  NamedTable out{
-      "Linear probe on the features", "For an observer who holds the file, and so the features.",
-      TextTable({{"class"}, {"models that saw it: AUC", right}, {"retrained: AUC", right}})};
+  NamedTable out{"Linear probe on the features",
+                 "For an observer who holds the file, and so the features.",
+                 TextTable({{"class"},
+                            {"models that saw it: AUC", right},
+                            {"retrained: AUC", right},
+                            {"models that saw it: recall", right},
+                            {"retrained: recall", right}})};
   for (const ProbeFigures& probe : audit.probes) {
     if (out.table.rows.empty() && !probe.sentence.empty()) out.note += " " + probe.sentence;
-    out.table.add_row({class_name(audit.class_names, probe.label),
-                       plus_minus(probe.seen, 1, 3, probe.seen_reason),
-                       plus_minus(probe.unseen, 1, 3, probe.unseen_reason)});
+    std::string name = class_name(audit.class_names, probe.label);
+    if (!probe.layer.empty()) name += ", " + probe.layer;
+    out.table.add_row({name, plus_minus(probe.seen, 1, 3, probe.seen_reason),
+                       plus_minus(probe.unseen, 1, 3, probe.unseen_reason),
+                       plus_minus(probe.recall_seen, 1, 3, probe.seen_reason),
+                       plus_minus(probe.recall_unseen, 1, 3, probe.unseen_reason)});
   }
   return out;
 }

@@ -142,15 +142,16 @@ std::string answer(const ReportData& data) {
     const VerdictChart picture = chart(verdicts, method);
     out += paragraph(sentence(verdicts, method), "sentence");
     out += figure(svg(picture, true) + svg(picture, false), table(picture), reasons(picture));
+    // In plain words, for who sees most.
+    for (const std::string& line : plain_words(verdicts)) out += paragraph(line, "words");
     out += warning_list(comparison.warnings);
     std::string note = fmt::format(
         "The attacker is given the model's output on inputs of the forgotten class ({}) and must "
         "say whether the model was made by {} or retrained without that class. The strongest "
-        "attack tried is shown, with its 95 % interval where there is one. Not told apart: the "
-        "interval reaches {}. Undecided: it also reaches {:.0f} right answers in 100 above; more "
-        "networks "
-        "would tell. "
-        "Faintly: above that by fewer than {:.0f} right answers in 100.",
+        "attack tried is shown; its interval holds for all attacks at once with probability 95 %, "
+        "where there is one, and its upper end is the largest of any. Not told apart: the interval "
+        "reaches {}. Undecided: it also reaches {:.0f} right answers in 100 above; more networks "
+        "would tell. Faintly: above that by fewer than {:.0f} right answers in 100.",
         join(comparison.forgotten), method,
         picture.floor_name.empty()
             ? "50, which is guessing; no floor was measured, and retrained models may be told from "
@@ -173,6 +174,20 @@ std::string answer(const ReportData& data) {
   return out + "</section>\n";
 }
 
+// Every attack, and how many answers it gets, that some method was audited by.
+std::vector<std::pair<Attack, std::size_t>> attacks_of(const Comparison& comparison, bool forgotten,
+                                                       Observer observer) {
+  std::vector<std::pair<Attack, std::size_t>> out;
+  for (const auto& [name, audit] : comparison.methods)
+    if (const ObserverLeak* leak = find(group_of(audit.leaks, forgotten), observer))
+      for (const AttackLeak& attack : leak->attacks)
+        if (const std::pair row(attack.attack, attack.answers);
+            std::ranges::find(out, row) == out.end())
+          out.push_back(row);
+  std::ranges::stable_sort(out, {}, [](const auto& row) { return row.first; });
+  return out;
+}
+
 // Rows are attacks, points methods, the band the floor of the attack.
 DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer observer,
                     const NamedFigure<AttackLeak>& named) {
@@ -182,18 +197,19 @@ DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer obser
   picture.axis = named.chart;
   const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
   for (const auto& [name, audit] : comparison.methods) picture.series.push_back(series_of(name));
-  for (const Attack attack : kAllAttacks) {
-    DotChart::Row row{.label = std::string(title_of(attack)), .marks = {}, .floor = {}};
+  for (const auto& [attack, answers] : attacks_of(comparison, forgotten, observer)) {
+    DotChart::Row row{.label = title_of(attack, answers), .marks = {}, .floor = {}};
     std::string words;
     for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
       const auto& [name, audit] = comparison.methods[i];
-      const AttackLeak* leak = find(find(group_of(audit.leaks, forgotten), observer), attack);
+      const AttackLeak* leak =
+          find(find(group_of(audit.leaks, forgotten), observer), attack, answers);
       if (leak == nullptr || !is_there(leak->*named.figure)) continue;
       row.marks.push_back({i, leak->*named.figure});
       words += fmt::format("{} {}, ", name, to_text(leak->*named.figure, 2));
     }
     if (row.marks.empty()) continue;
-    row.floor = figure_at(find(floors, attack), named.figure, comparison.no_floor);
+    row.floor = figure_at(find(floors, attack, answers), named.figure, comparison.no_floor);
     if (row.floor.value) picture.floor_name = kFloorName;
     picture.description += row.label + ": " + words;
     picture.description +=
@@ -207,6 +223,7 @@ DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer obser
 std::string leak_panels(const Comparison& comparison, bool forgotten) {
   std::string out;
   for (const NamedFigure<AttackLeak>& named : kAttackFigures) {
+    if (named.chart == nullptr) continue;
     std::vector<DotChart> pictures;
     CommonScale scale{.high = 0.2};
     for (const Observer observer : kAllObservers) {

@@ -38,10 +38,11 @@ std::vector<AttackFound> attacks_on(const Comparison& comparison, const std::str
   if (found == nullptr) return out;
   for (const ObserverLeak& leak : found->audit.leaks.forgotten)
     for (const AttackLeak& attack : leak.attacks) {
-      const AttackLeak* floor =
-          comparison.floor ? find(find(comparison.floor->forgotten, leak.observer), attack.attack)
-                           : nullptr;
-      out.push_back({leak.observer, attack.attack, attack.advantage,
+      const AttackLeak* floor = comparison.floor
+                                    ? find(find(comparison.floor->forgotten, leak.observer),
+                                           attack.attack, attack.answers)
+                                    : nullptr;
+      out.push_back({leak.observer, attack.attack, attack.answers, attack.advantage,
                      floor != nullptr ? floor->advantage : Figure::missing(comparison.no_floor)});
     }
   return out;
@@ -67,6 +68,43 @@ Level level_of(const AttackFound& found) {
   return *leak.value - floor < kFaint ? Level::faint : Level::can_tell;
 }
 
+// The attacks on forgotten classes that are open to an observer.
+Leaks open_to(Observer observer, const Leaks& leaks) {
+  Leaks open;
+  open.networks_train = leaks.networks_train;
+  for (const ClassLeaks& of_class : leaks.classes) {
+    if (!of_class.forgotten) continue;
+    ClassLeaks& copy = open.classes.emplace_back(of_class);
+    std::erase_if(copy.observers,
+                  [&](const ObserverLeak& leak) { return !includes(observer, leak.observer); });
+  }
+  return open;
+}
+
+// Over all attacks at once; without an outcome where a file has no shares of single networks.
+Verdict verdict_of(const Comparison& comparison, const std::string& method, Observer observer) {
+  const AuditedMethod* found = find_method(comparison, method);
+  if (found == nullptr) return {};
+  const Leaks leaks = open_to(observer, found->audit.leaks);
+  if (!comparison.floor) return oubli::judge(leaks, nullptr, 0);
+  const Leaks floor = open_to(observer, *comparison.floor);
+  return oubli::judge(leaks, &floor, 0);
+}
+
+Level level_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::told_apart:
+      return Level::can_tell;
+    case Outcome::faint:
+      return Level::faint;
+    case Outcome::not_told_apart:
+      return Level::not_told_apart;
+    case Outcome::too_few:
+      return Level::undecided;
+  }
+  return Level::unknown;
+}
+
 // "somebody who sees logits or probabilities"
 std::string somebody(const std::vector<const ObserverVerdict*>& verdicts) {
   std::string out = "somebody who sees ";
@@ -87,6 +125,23 @@ std::string capital(std::string text) {
 
 std::string seen_by(Observer observer) {
   return std::string(observer == Observer::label ? "the top-1 label" : name_of(observer));
+}
+
+std::string title_of(Attack attack, std::size_t answers) {
+  const std::string title(oubli::title_of(attack));
+  return answers == 1 ? title : fmt::format("{}, {} answers", title, answers);
+}
+
+std::vector<std::string> plain_words(const std::vector<ObserverVerdict>& verdicts) {
+  std::vector<std::string> lines;
+  if (verdicts.empty() || !verdicts.front().verdict.outcome) return lines;
+  std::string text = oubli::sentence(verdicts.front().verdict);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -128,7 +183,23 @@ std::vector<ObserverVerdict> judge(const Comparison& comparison, const std::stri
     if (verdict.worst && !any_own && level_of(*verdict.worst) != Level::can_tell)
       verdict.worst.reset();
     if (verdict.worst) {
-      verdict.level = level_of(*verdict.worst);
+      verdict.verdict = verdict_of(comparison, method, observer);
+      if (verdict.verdict.outcome) {
+        verdict.level = level_of(*verdict.verdict.outcome);
+        // Of one forgotten class these are the same figures; of several, the worst class's.
+        const VerdictPart& part = *std::ranges::max_element(
+            verdict.verdict.parts, {}, [](const VerdictPart& p) { return *p.advantage.value; });
+        verdict.worst->observer = part.observer;
+        verdict.worst->attack = part.attack;
+        verdict.worst->answers = part.answers;
+        verdict.worst->advantage = verdict.verdict.advantage;
+        for (const AttackFound& found : attacks)
+          if (found.observer == part.observer && found.attack == part.attack &&
+              found.answers == part.answers)
+            verdict.worst->floor = found.floor;
+      } else {
+        verdict.level = level_of(*verdict.worst);
+      }
       verdict.has_interval = verdict.worst->advantage.low.has_value();
       verdict.reason = verdict.worst->advantage.reason;
     } else if (missing != nullptr) {
@@ -154,7 +225,8 @@ std::string sentence(const std::vector<ObserverVerdict>& verdicts, const std::st
     return fmt::format(
         "the best attack, {} on {}, rightly tells it from a retrained model in {:.0f} of 100 cases "
         "(guessing: 50)",
-        title_of(worst.attack), seen_by(worst.observer), in_hundred(*worst.advantage.value));
+        title_of(worst.attack, worst.answers), seen_by(worst.observer),
+        in_hundred(*worst.advantage.value));
   };
   std::string out;
   const auto add = [&out](const std::string& part) {

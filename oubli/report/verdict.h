@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/audit/verdict.h"
 #include "oubli/report/charts.h"
 #include "oubli/report/report_data.h"
 
@@ -15,6 +16,7 @@ namespace oubli::report {
 struct AttackFound {
   Observer observer = Observer::logits;  // who it is open to
   Attack attack = Attack::nearest_neighbours;
+  std::size_t answers = 1;  // of one network, that it is given together
   Figure advantage;
   Figure floor;
 };
@@ -33,12 +35,10 @@ struct ObserverVerdict {
   Level level = Level::unknown;
   std::optional<AttackFound> worst = {};
   std::optional<AttackFound> naive = {};  // the worst against naive deletion, if measured
+  Verdict verdict = {};                   // over all attacks that are open to him, at once
   bool has_interval = false;
   std::string reason = {};  // why nothing was computed, or no interval
 };
-
-// An advantage this far above the floor is 5 more right answers in 100.
-inline constexpr double kFaint = 0.1;
 
 // The method the page judges: `wanted` if measured, else normalization, else the first measured.
 [[nodiscard]] std::string judged_method(const Comparison& comparison, const std::string& wanted);
@@ -52,10 +52,16 @@ inline constexpr double kFaint = 0.1;
                                    const std::string& method);
 [[nodiscard]] std::string sentence(const Receipt& receipt);
 
+// How often an attacker is right from one answer and from several: of the observer who sees most.
+[[nodiscard]] std::vector<std::string> plain_words(const std::vector<ObserverVerdict>& verdicts);
+
 [[nodiscard]] VerdictChart chart(const std::vector<ObserverVerdict>& verdicts,
                                  const std::string& method);
 // The same picture for a single deletion: the AUCs of its leak check.
 [[nodiscard]] DotChart chart(const Receipt& receipt);
+
+// "random forest (10 trees)", "likelihood ratio per image, 10 answers"
+[[nodiscard]] std::string title_of(Attack attack, std::size_t answers);
 
 // What an observer sees, in words: "logits", "probabilities", "the top-1 label".
 [[nodiscard]] std::string seen_by(Observer observer);

@@ -31,8 +31,7 @@ void check_samples(const AuditSamples& samples, bool retained_too) {
   std::vector<std::size_t> absent;
   bool only_retained = true;
   for (std::size_t label = 0; label < samples.classes; ++label) {
-    const bool forgotten =
-        std::ranges::binary_search(samples.forgotten, static_cast<std::uint32_t>(label));
+    const bool forgotten = std::ranges::binary_search(samples.forgotten, label);
     if (counts[label] != 0 || !(forgotten || retained_too)) continue;
     absent.push_back(label);
     only_retained = only_retained && !forgotten;
@@ -185,7 +184,7 @@ std::optional<MeanStd> cka_with(const Population& features, const Population& ot
   return MeanStd{mean, n > 2 ? std::sqrt(std::max(0.0, squares) / (n - 2)) : 0.0};
 }
 
-std::string why_no_probe(const AuditSamples& samples, std::uint32_t label) {
+std::string why_no_probe(const AuditSamples& samples, std::size_t label) {
   const auto own = static_cast<std::size_t>(std::ranges::count(samples.labels, label));
   if (own < kReadoutSamples)
     return fmt::format("fewer than {} samples of the class", kReadoutSamples);
@@ -227,7 +226,7 @@ std::string probed_sentence(const FeatureLayer& layer, const ProbeFigures& figur
   return parts.empty() ? "" : fmt::format(" Probed: {}.", fmt::join(parts, " and "));
 }
 
-ProbeFigures probe_layer(const FeatureLayer& layer, std::uint32_t label, const AuditInput& input,
+ProbeFigures probe_layer(const FeatureLayer& layer, std::size_t label, const AuditInput& input,
                          const AuditOptions& options) {
   ProbeFigures figures;
   figures.label = label;
@@ -263,7 +262,7 @@ ProbeFigures probe_layer(const FeatureLayer& layer, std::uint32_t label, const A
 }
 
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
-  for (const std::uint32_t label : result.forgotten) {
+  for (const std::size_t label : result.forgotten) {
     for (const FeatureLayer& layer : input.features)
       result.probes.push_back(probe_layer(layer, label, input, options));
     if (!input.features.empty()) continue;

@@ -4,9 +4,9 @@
 #include <span>
 
 #include "oubli/audit/audit.h"
+#include "oubli/base/class_split.h"
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
-#include "oubli/data/image_set.h"
 
 namespace oubli {
 namespace {
@@ -237,7 +237,8 @@ std::string quality_text(const AuditResult& result) {
 
 std::string destinations_text(const AuditResult& result) {
   using enum TextTable::Align;
-  const std::vector<std::uint32_t> retained = retained_classes(result.classes, result.forgotten);
+  const std::vector<std::size_t> retained =
+      split_classes(result.classes, result.forgotten).retained;
   TextTable goes({{"samples of"}, {"labelled"}, {"seen", right}, {"unseen", right}});
   for (const Misclassification& bars : result.misclassification) {
     if (bars.population != "seen") continue;

@@ -28,7 +28,7 @@ using nlohmann::json;
 // 2: intervals of KS; 3: with few networks, Welch's; 4: attacks per image, scores, verdicts.
 constexpr int kAuditFileVersion = 4;
 
-AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::uint32_t> forget,
+AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::size_t> forget,
                     Treatment treatment, std::optional<MeansOf> means) {
   std::string name = fmt::format("{}{}-{}-{}", recipe_of(config.experiment).architecture, hidden,
                                  fmt::join(forget, "_"), name_of(treatment));
@@ -49,8 +49,8 @@ struct DoneTrial {
 
 // The trials of one population that are done, in the order in which they run.
 std::vector<DoneTrial> done_trials(const RunFolder& folder, const AuditTask& task, Role role) {
-  const std::vector<std::uint32_t> without =
-      role == Role::seen ? std::vector<std::uint32_t>{} : task.forget;
+  const std::vector<std::size_t> without =
+      role == Role::seen ? std::vector<std::size_t>{} : task.forget;
   const RunConfig& config = folder.config();
   std::size_t models = task.each_class ? config.each_class : 0;
   for (const Part& part : config.parts) {
@@ -124,9 +124,8 @@ Matrix<double> test_means(MatrixView<const float> logits, std::span<const std::u
 LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const DoneTrial& trial,
                         MatrixView<const float> logits, std::span<const std::uint32_t> labels,
                         std::size_t classes) {
-  const std::vector<std::size_t> forget(task.forget.begin(), task.forget.end());
   const auto method = std::get<Method>(task.treatment);
-  if (method == Method::naive) return naive_filter(classes, forget);
+  if (method == Method::naive) return naive_filter(split_for_deletion(classes, task.forget));
   OUBLI_ASSERT(task.means.has_value());
   const Matrix<double> means = task.means->source == MeansSource::train
                                    ? to_matrix(load_array(folder.means(trial.id).string()).view)
@@ -134,7 +133,7 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   const Tensor stored = to_tensor<double>(means);
   // The paper's solver: what it published is A^-1.
   const auto filtration = Filtration::solve_on_logits(
-      {.space = Space::logits, .means = stored.view(trial.id + " class means")}, forget,
+      {.space = Space::logits, .means = stored.view(trial.id + " class means")}, task.forget,
       Solver::paper);
   auto filter = filtration.logit_filter(
       {.method = method, .seed = folder.config().seed, .model = trial.model});
@@ -278,7 +277,7 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
   if (config.each_class > 0) {
     const Recipe& recipe = recipe_of(config.experiment);
     const std::size_t hidden = config.parts.empty() ? recipe.hidden[0] : config.parts[0].hidden;
-    for (std::uint32_t c = 0; c < recipe.classes; ++c) {
+    for (std::size_t c = 0; c < recipe.classes; ++c) {
       const auto add = [&](Method method, std::optional<MeansOf> means) {
         AuditTask& task = tasks.emplace_back(make_task(config, hidden, {c}, method, means));
         task.each_class = true;

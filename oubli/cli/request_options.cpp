@@ -65,6 +65,9 @@ void RequestOptions::add_request(Command& command) {
 void check_words(const RequestOptions& options) {
   const auto method = named<Method>("--method", options.method, method_named, kMethods);
   (void)named<Solver>("--solver", options.solver, solver_named, kSolvers);
+  if (options.keep_seed && method != Method::randomization)
+    fail(ErrorCode::usage, "--keep-seed: method {} draws nothing whose seed could be kept",
+         options.method);
   if ((method == Method::custom) != !options.target.empty())
     fail(ErrorCode::usage, "--method custom and --target FILE go together");
 }
@@ -95,6 +98,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.method = *method_named(options.method);
   request.solver = *solver_named(options.solver);
   request.seed = options.seed;
+  request.keep_seed = options.keep_seed;
   request.samples = loaded.samples;
   request.note = options.note;
   request.allow_nonlinear_tail = options.allow_nonlinear_tail;

@@ -17,6 +17,7 @@
 
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
+#include "oubli/base/into_place.h"
 
 namespace oubli {
 namespace {
@@ -63,14 +64,6 @@ const std::string& process_space() {
     return sha256_hex(as_bytes(host.data() + (' ' + ids))).substr(0, 8);
   }();
   return space;
-}
-
-// "dir/.NAME.oubli-tmp-SPACE-PID-N": hidden, on the same file system as its target, and its owner
-// can be told from the name.
-std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  static std::atomic<unsigned> counter{0};
-  return path.parent_path() / fmt::format(".{}{}{}-{}-{}", path.filename().string(), kTemporaryMark,
-                                          process_space(), ::getpid(), counter.fetch_add(1));
 }
 
 // Whether it is one of those, without a living owner. Whether a process of another machine or
@@ -120,6 +113,26 @@ bool rename_to_new_name(const std::filesystem::path& from, const std::filesystem
 }
 
 }  // namespace
+
+// "dir/.NAME.oubli-tmp-SPACE-PID-N"
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<unsigned> counter{0};
+  return path.parent_path() / fmt::format(".{}{}{}-{}-{}", path.filename().string(), kTemporaryMark,
+                                          process_space(), ::getpid(), counter.fetch_add(1));
+}
+
+void rename_into_place(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (rename_to_new_name(from, to)) return;
+  if (errno == EEXIST) fail_because_it_exists(to);
+  fail(ErrorCode::io, "{}: cannot rename into place: {}", to.string(), system_reason());
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   struct stat status {};
@@ -185,7 +198,7 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t limit)
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, bool replace, unsigned mode)
-    : path_(std::move(path)), temporary_(temporary_name(path_)), replace_(replace) {
+    : path_(std::move(path)), temporary_(temporary_beside(path_)), replace_(replace) {
   if (!replace_) require_free(path_);
   descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (descriptor_ < 0)
@@ -257,11 +270,10 @@ void AtomicFile::take_name(bool revocable) {
     if (errno != ENOENT && errno != EINVAL && errno != ENOSYS)
       fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
   }
-  const bool renamed = replace_ ? ::rename(temporary_.c_str(), path_.c_str()) == 0
-                                : rename_to_new_name(temporary_, path_);
-  if (renamed) return;
-  if (errno == EEXIST) fail_because_it_exists(path_);
-  fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
+  if (!replace_)
+    rename_into_place(temporary_, path_);
+  else if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
 }
 
 void AtomicFile::give_back() noexcept {
@@ -277,12 +289,7 @@ void AtomicFile::finish() {
   ::close(descriptor_);
   descriptor_ = -1;
   // The rename itself is durable once its folder is.
-  const int folder_descriptor =
-      ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_descriptor >= 0) {
-    ::fsync(folder_descriptor);
-    ::close(folder_descriptor);
-  }
+  sync_folder(folder_of(path_));
 }
 
 void AtomicFile::commit() {
@@ -318,7 +325,9 @@ std::size_t remove_stale_temporaries(const std::filesystem::path& folder) {
   std::size_t removed = 0;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    if (is_stale(entry.path()) && std::filesystem::remove(entry.path(), ignored)) ++removed;
+    if (!is_stale(entry.path())) continue;
+    std::error_code failed;
+    if (std::filesystem::remove_all(entry.path(), failed) > 0 && !failed) ++removed;
   }
   return removed;
 }

@@ -454,6 +454,7 @@ FileIdentity identify_folder(const fs::path& path) {
     return {other_model, "a TensorFlow SavedModel",
             with_names(std::string(kSavedModel), path / "saved_model.pb")};
   if (has("Manifest.json")) return {other_model, "a Core ML package", std::string(kToOnnx)};
+  if (has("config.json")) return {huggingface, "a Hugging Face folder", ""};
   return {no_model, "a folder", "give the model file in it"};
 }
 

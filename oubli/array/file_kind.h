@@ -20,6 +20,7 @@ enum class FileKind {
   hdf5,
   keras,
   tflite,
+  huggingface,  // a folder
   other_model,  // a classifier perhaps, in a format that has to be converted
   no_head,      // a model that has no last linear layer
   packed,       // compressed, or an archive: something else is inside

@@ -173,6 +173,8 @@ TEST(FileKind, QuotesNamesForTheShell) {
 TEST(FileKind, KnowsFolders) {
   const TempFolder folder;
   EXPECT_THAT(identify(folder.path()).what, HasSubstr("a folder"));
+  write_file(folder / "config.json", "{}");
+  EXPECT_EQ(identify(folder.path()).kind, huggingface);
   write_file(folder / "saved_model.pb", "x");
   EXPECT_THAT(identify(folder.path()).advice,
               HasSubstr("--saved-model " + folder.path().string() + " "));

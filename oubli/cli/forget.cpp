@@ -33,13 +33,14 @@ struct ForgetOptions : RequestOptions {
 };
 
 // The receipt that came with the input, if it did: then the new one continues the chain.
-std::optional<std::filesystem::path> find_previous(const ForgetOptions& options) {
+std::optional<std::filesystem::path> find_previous(const ForgetOptions& options,
+                                                   const ModelFile& model) {
   const bool given = !options.previous.empty();
   const std::filesystem::path path =
       given ? std::filesystem::path(options.previous) : receipt_path(options.model);
   if (!given && !std::filesystem::exists(path)) return std::nullopt;
   const auto receipt = parse_receipt(read_text_file(path), path.string());
-  const std::string digest = sha256_file(options.model);
+  const std::string digest = sha256_file(model.files().front());
   if (is_output_of(receipt, digest)) return path;
   if (given)
     fail(ErrorCode::bad_input, "{}: is not the receipt of {}", path.string(), options.model);
@@ -69,7 +70,10 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
                     output.string(), model.format() == ".onnx" ? "an" : "a", model.format()));
 }
 
-void run(const ForgetOptions& options) {
+void run(ForgetOptions options) {
+  // "NEW/" would put the receipt of a folder into it.
+  for (std::string* const name : {&options.model, &options.output})
+    while (name->size() > 1 && name->ends_with('/')) name->pop_back();
   if (!options.dry_run && options.output.empty())
     fail(ErrorCode::usage, "-o NEW is missing (or --dry-run)");
   for (const auto& [option, word] :
@@ -81,7 +85,7 @@ void run(const ForgetOptions& options) {
   const ForgetRequest request = make_request(options, loaded);
   if (!options.dry_run) check_outputs(options, *loaded.model);
   ForgetOutputs outputs;
-  outputs.previous_receipt = find_previous(options);
+  outputs.previous_receipt = find_previous(options, *loaded.model);
 
   const ForgetPlan plan = plan_forget(loaded.inputs, request, loaded.stop);
   if (options.dry_run) {

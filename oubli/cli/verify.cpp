@@ -85,6 +85,7 @@ std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
   if (choice.transposed || model->head().classes() != model->head().features()) return model;
   const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];
   choice.transposed = layout.text() == "features x classes";
+  if (model->head().transposed == *choice.transposed) return model;
   return ModelFile::open(options.new_model, choice);
 }
 

@@ -109,6 +109,7 @@ class Delivery {
     for (const auto* const files : {&beside_, &staged_.files})
       for (const auto& file : *files) all.push_back(file.get());
     AtomicFile::commit(all);
+    if (staged_.folder) staged_.folder->commit();
   }
 
   ForgetOutcome outcome;
@@ -120,9 +121,9 @@ class Delivery {
   }
 
   void digest_model() {
-    for (const auto& file : staged_.files) {
-      FileDigest its = file_named("model", file->temporary_path());
-      its.name = file->path().filename().string();
+    for (const StagedModel::Output& output : staged_.outputs()) {
+      FileDigest its = file_named("model", output.path);
+      its.name = output.name;
       its.sha256 = sha256_file(its.path, inputs_.model->bytes(), plan_.digests.model_trail);
       outcome.written.push_back(std::move(its));
     }

@@ -28,8 +28,8 @@ bool same_bytes(const TensorView& a, const Tensor& b) {
 
 // What a file just written will be called.
 std::string final_name(const StagedModel& staged, const std::filesystem::path& path) {
-  for (const auto& file : staged.files)
-    if (file->temporary_path() == path) return file->path().filename().string();
+  for (const StagedModel::Output& output : staged.outputs())
+    if (output.path == path) return output.name;
   return path.filename().string();
 }
 

@@ -3,9 +3,12 @@
 
 #include "oubli/array/file_kind.h"
 #include "oubli/model/arrays/model.h"
+#include "oubli/model/huggingface/model.h"
+#include "oubli/model/keras/model.h"
 #include "oubli/model/model_file.h"
 #include "oubli/model/onnx/model.h"
 #include "oubli/model/sklearn/model.h"
+#include "oubli/model/tflite/model.h"
 #include "oubli/model/torch/model.h"
 
 namespace oubli {
@@ -31,6 +34,10 @@ constexpr std::array kFormats{
     Format{FileKind::torch_old, open_as<TorchModel>},
     Format{FileKind::torch_script, open_as<TorchModel>},  // refused there
     Format{FileKind::pickle, open_as<SklearnModel>},
+    Format{FileKind::hdf5, open_as<KerasModel>},
+    Format{FileKind::keras, open_as<KerasModel>},
+    Format{FileKind::tflite, open_as<TfliteModel>},
+    Format{FileKind::huggingface, open_as<HuggingFaceModel>},
 };
 
 }  // namespace
@@ -40,7 +47,10 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
   const FileIdentity identity = identify(path);
   const auto format = std::ranges::find(kFormats, identity.kind, &Format::kind);
   if (format == kFormats.end())
-    refuse(path, identity, "a model: .onnx, .pth, .pkl, .joblib, .safetensors, .npz or .npy");
+    refuse(
+        path, identity,
+        "a model: .onnx, .pth, .h5, .keras, .tflite, .pkl, .joblib, .safetensors, .npz, .npy or a "
+        "Hugging Face folder");
   return format->open(path, choice);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oubli/base/atomic_folder.h"
 #include "oubli/base/file.h"
 #include "oubli/filtration/filter.h"
 #include "oubli/filtration/head.h"
@@ -39,11 +40,18 @@ struct HeadChoice {
 // commit(). Destroyed without it, nothing remains.
 struct StagedModel {
   std::vector<std::unique_ptr<AtomicFile>> files;  // side files first, the model itself last
+  std::unique_ptr<AtomicFolder> folder;            // or a folder, with all its files in it
   std::unique_ptr<ModelFile> written;  // the temporaries opened as a model, to be checked
   std::vector<Finding> findings;       // about what was written
   // Something else in the file may rightly hold the forgotten rows: tied weights, other tensors.
   bool old_rows_may_remain = true;
 
+  // What is written: its name in the end, and where it is now.
+  struct Output {
+    std::string name;
+    std::filesystem::path path;
+  };
+  [[nodiscard]] std::vector<Output> outputs() const;
   void commit();
 };
 

@@ -1,0 +1,164 @@
+#include "oubli/model/tflite/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
+
+namespace oubli {
+namespace {
+
+constexpr unsigned kDequantize = 6, kFullyConnected = 9, kLogistic = 14, kSoftmax = 25,
+                   kLogSoftmax = 50, kArgMax = 56, kQuantize = 114;
+constexpr int kLongestTail = 16;
+
+template <typename T>
+std::vector<T> values_of(const FlatBuffer& file, const std::optional<FlatVector>& vector) {
+  std::vector<T> values(vector ? static_cast<std::size_t>(vector->count) : 0);
+  if (vector)
+    std::memcpy(values.data(), file.span(vector->elements(), vector->count * sizeof(T)).data(),
+                values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
+  // Tables may share what they point to; a small file must not become a large list.
+  std::uint64_t charged = 0;
+  const auto note = [&](std::optional<FlatVector> vector, unsigned element) {
+    charged += vector ? vector->count * element : 0;
+    if (charged > 4 * file.bytes().size())
+      fail(ErrorCode::bad_input, "{}: damaged: its parts are larger than the whole", what);
+    if (vector && references[vector->at]++ == 0)
+      extents.emplace_back(vector->at, vector->elements() + vector->count * element);
+    return vector;
+  };
+  const std::uint64_t model = file.root();
+  const auto graphs = note(file.vector(model, 2, 4), 4);
+  if (!graphs || graphs->count != 1)
+    fail(ErrorCode::unfilterable, "{}: {} graphs, wanted one", what, graphs ? graphs->count : 0);
+  if (const auto list = note(file.vector(model, 4, 4), 4))
+    for (std::uint64_t i = 0; i < list->count; ++i) {
+      const std::uint64_t buffer = file.table_in(*list, i);
+      if (file.field(buffer, 1) && file.number(buffer, 1, 8) > 1)
+        fail(ErrorCode::unfilterable, "{}: weights behind the model proper (over 2 GB)", what);
+      buffers.push_back(note(file.vector(buffer, 0, 1), 1));
+    }
+  buffer_readers.resize(buffers.size());
+  const std::uint64_t graph = file.table_in(*graphs, 0);
+  if (const auto list = note(file.vector(graph, 0, 4), 4))
+    for (std::uint64_t i = 0; i < list->count; ++i) {
+      const std::uint64_t at = file.table_in(*list, i);
+      TfliteTensor tensor;
+      tensor.name = file.text(at, 3);
+      tensor.shape_at = note(file.vector(at, 0, 4), 4);
+      tensor.shape = file.integers(tensor.shape_at);
+      tensor.type = static_cast<unsigned>(file.number(at, 1, 1));
+      tensor.buffer = static_cast<std::size_t>(file.number(at, 2, 4));
+      tensor.signature_at = note(file.vector(at, 7, 4), 4);
+      if (tensor.buffer >= buffers.size())
+        fail(ErrorCode::bad_input, "{}: tensor {} has a buffer that is not there", what, i);
+      ++buffer_readers[tensor.buffer];
+      if (const auto quantized = file.table(at, 4)) {
+        tensor.min_at = note(file.vector(*quantized, 0, 4), 4);
+        tensor.max_at = note(file.vector(*quantized, 1, 4), 4);
+        tensor.scales_at = note(file.vector(*quantized, 2, 4), 4);
+        tensor.zeros_at = note(file.vector(*quantized, 3, 8), 8);
+        tensor.scales = values_of<float>(file, tensor.scales_at);
+        tensor.zeros = values_of<std::int64_t>(file, tensor.zeros_at);
+      }
+      tensors.push_back(std::move(tensor));
+    }
+  std::vector<unsigned> codes;
+  if (const auto list = note(file.vector(model, 1, 4), 4))
+    for (std::uint64_t i = 0; i < list->count; ++i) {
+      const std::uint64_t code = file.table_in(*list, i);
+      codes.push_back(
+          static_cast<unsigned>(std::max(file.number(code, 0, 1), file.number(code, 3, 4))));
+    }
+  if (const auto list = note(file.vector(graph, 3, 4), 4))
+    for (std::uint64_t i = 0; i < list->count; ++i) {
+      TfliteOperator op;
+      op.at = file.table_in(*list, i);
+      const std::uint64_t code = file.number(op.at, 0, 4);
+      if (code >= codes.size())
+        fail(ErrorCode::bad_input, "{}: operator {} has a code that is not there", what, i);
+      op.code = codes[static_cast<std::size_t>(code)];
+      op.inputs = file.integers(note(file.vector(op.at, 1, 4), 4));
+      op.outputs = file.integers(note(file.vector(op.at, 2, 4), 4));
+      for (const auto* const ids : {&op.inputs, &op.outputs})
+        for (const std::int32_t id : *ids)
+          if (id < -1 || id >= static_cast<std::int32_t>(tensors.size()))
+            fail(ErrorCode::bad_input, "{}: operator {} has a tensor that is not there", what, i);
+      operators.push_back(std::move(op));
+    }
+  outputs = file.integers(note(file.vector(graph, 2, 4), 4));
+  words.emplace_back("description", file.text(model, 3));
+  if (const auto list = note(file.vector(model, 6, 4), 4))
+    for (std::uint64_t i = 0; i < list->count; ++i) {
+      const std::uint64_t metadata = file.table_in(*list, i);
+      const auto buffer = static_cast<std::size_t>(file.number(metadata, 1, 4));
+      if (buffer >= buffers.size()) continue;
+      ++buffer_readers[buffer];
+      if (const auto& data = buffers[buffer])
+        words.emplace_back(fmt::format("metadata {}", file.text(metadata, 0)),
+                           as_text(file.span(data->elements(), data->count)));
+    }
+}
+
+TfliteHead find_tflite_head(const FlatBuffer& file, const TfliteGraph& graph,
+                            const std::string& what) {
+  const auto refuse = [&](const std::string& why) {
+    fail(ErrorCode::unfilterable, "{}: {}", what, why);
+  };
+  if (graph.outputs.size() != 1)
+    refuse(fmt::format("{} outputs; one head can be filtered", graph.outputs.size()));
+  TfliteHead head;
+  std::int32_t at = graph.outputs[0];
+  const TfliteOperator* reader = nullptr;
+  for (int steps = 0; steps < kLongestTail; ++steps) {
+    const TfliteOperator* maker = nullptr;
+    for (const TfliteOperator& op : graph.operators) {
+      if (std::ranges::count(op.inputs, at) != (&op == reader ? 1 : 0))
+        refuse(fmt::format("tensor {} is read by something else, too", at));
+      if (std::ranges::find(op.outputs, at) == op.outputs.end()) continue;
+      if (maker != nullptr || op.outputs.size() != 1)
+        refuse(fmt::format("tensor {} is not made by one operator alone", at));
+      maker = &op;
+    }
+    if (at < 0 || maker == nullptr || maker->inputs.empty())
+      refuse("no FULLY_CONNECTED layer before its output");
+    const unsigned code = maker->code;
+    if (code != kArgMax || !head.results.empty())
+      head.results.push_back(static_cast<std::size_t>(at));
+    if (code == kFullyConnected) {
+      if (maker->inputs.size() < 2 || maker->inputs[1] < 0) refuse("a layer without weights");
+      const auto options = file.table(maker->at, 4);
+      if (options && file.number(*options, 1, 1) != 0) refuse("weights in a shuffled format");
+      if (options && file.number(*options, 0, 1) != 0) head.shift_shows = true;
+      head.weights = static_cast<std::size_t>(maker->inputs[1]);
+      if (maker->inputs.size() > 2 && maker->inputs[2] >= 0)
+        head.bias = static_cast<std::size_t>(maker->inputs[2]);
+      const unsigned type = graph.tensors[head.results.back()].type;
+      head.rounds_logits = type != 0 && type != 1;
+      return head;
+    }
+    if (code == kLogistic) head.shift_shows = true;
+    if (code != kLogistic && code != kSoftmax && code != kLogSoftmax && code != kDequantize &&
+        code != kQuantize && !(code == kArgMax && head.results.empty()))
+      refuse(
+          fmt::format("operator {} follows the last layer, if there is one; wanted softmax, "
+                      "logistic, (de)quantize or arg max",
+                      code));
+    reader = maker;
+    at = maker->inputs[0];
+  }
+  refuse("too many operators behind the last layer, if there is one");
+  return head;
+}
+
+}  // namespace oubli

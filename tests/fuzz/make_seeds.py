@@ -367,3 +367,64 @@ bundle = {
 save("bundle", "one", json.dumps(bundle).encode())
 del bundle["verificationMaterial"]["tlogEntries"]
 save("bundle", "no-log", json.dumps(bundle, indent=1).encode())
+
+# Files of Keras and TensorFlow Lite, and Hugging Face's configurations: small ones of the makers in
+# tests/formats.
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "formats"))
+import h5py
+import make_tflite as tflite
+
+dense = lambda name, units, **more: {
+    "class_name": "Dense",
+    "config": dict(name=name, units=units, **more),
+}
+config = {"class_name": "Sequential", "config": {"layers": [dense("d", 3, activation="softmax")]}}
+for libver in ("earliest", "latest"):
+    with tempfile.NamedTemporaryFile(suffix=".h5") as out:
+        with h5py.File(out.name, "w", libver=libver) as f:
+            f.attrs["model_config"] = json.dumps(config).encode()
+            weights = f.create_group("model_weights")
+            weights.attrs["layer_names"] = [b"d"]
+            weights.create_group("d").attrs["weight_names"] = [b"d/k", b"d/b"]
+            weights["d"].create_dataset("d/k", data=W.T)
+            weights["d"].create_dataset("d/b", data=b)
+            f["optimizer_weights/m/d/k"] = W.T
+        save("hdf5", libver, pathlib.Path(out.name).read_bytes())
+    with tempfile.NamedTemporaryFile(suffix=".h5") as out:
+        with h5py.File(out.name, "w", libver=libver) as f:
+            for i in range(12):
+                f["layers/dense_%d/vars/0" % i] = W.T[:, : 2 + i % 2]
+        save("hdf5", "vars_" + libver, pathlib.Path(out.name).read_bytes())
+save("tflite", "float", tflite.model(W, b))
+save("tflite", "labels", tflite.model(W, b, labels=["ant", "bee", "cat"]))
+save(
+    "tflite",
+    "int8",
+    tflite.model(
+        W.astype("i1"),
+        b.astype("i4"),
+        (tflite.SOFTMAX, tflite.DEQUANTIZE),
+        tflite.INT8,
+        [0.5, 0.25, 1],
+        tflite.INT8,
+    ),
+)
+save(
+    "folder",
+    "transformers",
+    b'{"architectures": ["A"], "id2label": {"0": "ant", "1": "bee", "2": "cat"},'
+    b' "label2id": {"ant": 0, "bee": 1, "cat": 2}, "num_labels": 3}',
+)
+save(
+    "folder",
+    "timm",
+    b'{"num_classes": 3, "label_names": ["ant", "bee", "cat"], "label_descriptions":'
+    b' {"ant": "a", "bee": "b", "cat": "c"}, "pretrained_cfg": {"num_classes": 3}}',
+)
+save("folder", "keras", json.dumps(config).encode())
+save("folder", "index", b'{"metadata": {"total_size": 96}, "weight_map": {"a": "b"}}')
+save(
+    "folder", "inputs", b'{"do_normalize": true, "image_mean": [0.5], "image_std": [1], "size": 8}'
+)

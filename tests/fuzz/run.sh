@@ -7,7 +7,8 @@
 # 16 times the input.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-all=(npy npz safetensors onnx pickle idx cifar pgm image config receipt report envelope bundle)
+all=(npy npz safetensors onnx pickle hdf5 tflite folder idx cifar pgm image config receipt report
+  envelope bundle)
 budget=(-max_total_time=6)
 targets=()
 while [ $# -gt 0 ]; do
@@ -37,12 +38,13 @@ fuzz() {
   for name in "$target" json; do
     [ -f "tests/fuzz/$name.dict" ] || continue
     { [ "$name" = "$target" ] || [ "$target" = config ] || [ "$target" = receipt ] ||
-      [ "$target" = report ]; } &&
+      [ "$target" = report ] || [ "$target" = folder ]; } &&
       dictionary=("-dict=tests/fuzz/$name.dict")
   done
   longest=4096
   [ "$target" = cifar ] && longest=16384  # an image has 3073 bytes
   [ "$target" = receipt ] && longest=8192
+  [ "$target" = hdf5 ] && longest=16384
   log="$work/$target.log"
   if ! "$work/${target}_fuzz" "$BUDGET" "${dictionary[@]}" -seed=1 -max_len="$longest" -timeout=10 \
       -malloc_limit_mb=160 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -365,7 +365,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
     result.flips.reason = "no logits from before unlearning were given";
   }
 
-  for (const std::uint32_t label : samples.forgotten)
+  for (const std::size_t label : samples.forgotten)
     result.forgetting.push_back(
         forgetting_figures({input.seen, input.unseen, input.before ? &*input.before : nullptr,
                             input.unseen2 ? &*input.unseen2 : nullptr},

@@ -94,7 +94,7 @@ struct AuditResult {
   // The attack with the largest advantage on a forgotten class, over all observers; empty if no
   // advantage was computed.
   struct Worst {
-    std::uint32_t label = 0;
+    std::size_t label = 0;
     Observer observer = Observer::logits;
     AttackLeak attack;
   };

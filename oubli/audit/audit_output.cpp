@@ -192,7 +192,7 @@ std::string notes(const AuditResult& result) {
 }
 
 // The floor's figures of one class; none if there is no floor.
-std::span<const ObserverLeak> floor_of(const AuditResult& result, std::uint32_t label) {
+std::span<const ObserverLeak> floor_of(const AuditResult& result, std::size_t label) {
   if (!result.floor) return {};
   const ClassLeaks* of_class = find(result.floor->classes, label);
   return of_class != nullptr ? std::span(of_class->observers) : std::span<const ObserverLeak>();
@@ -256,7 +256,7 @@ std::string destinations_text(const AuditResult& result) {
 
 std::string to_text(const AuditResult& result) {
   std::vector<std::string> forgotten;
-  for (const std::uint32_t label : result.forgotten)
+  for (const std::size_t label : result.forgotten)
     forgotten.push_back(class_label(label, result.class_names));
   std::string text = fmt::format(
       "Forgotten: {}. {} seen and {} unseen models, {} samples, {} classes.\n"

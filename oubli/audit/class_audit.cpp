@@ -58,7 +58,7 @@ std::vector<AttackRow> attack_rows(const AuditOptions& options, Observer observe
 }
 
 ClassAudit::ClassAudit(const Population* const (&populations)[2], const ModelSplit (&splits)[2],
-                       std::uint32_t label, bool forgotten, std::span<const std::uint32_t> samples,
+                       std::size_t label, bool forgotten, std::span<const std::uint32_t> samples,
                        const AuditOptions& options, const ModelBootstrap& bootstrap)
     : options_(options),
       bootstrap_(bootstrap),

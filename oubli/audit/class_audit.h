@@ -39,7 +39,7 @@ struct AttackRow {
 class ClassAudit {
  public:
   ClassAudit(const Population* const (&populations)[2], const ModelSplit (&splits)[2],
-             std::uint32_t label, bool forgotten, std::span<const std::uint32_t> samples,
+             std::size_t label, bool forgotten, std::span<const std::uint32_t> samples,
              const AuditOptions& options, const ModelBootstrap& bootstrap);
 
   [[nodiscard]] std::size_t points_train() const { return train_rows_.size(); }
@@ -88,7 +88,7 @@ class ClassAudit {
   const ModelBootstrap& bootstrap_;
   std::array<std::size_t, 2> models_{};
   const ModelSplit (&splits_)[2];
-  std::uint32_t label_;
+  std::size_t label_;
   std::size_t images_;                 // of the class
   std::array<Matrix<float>, 2> rows_;  // models x images rows of logits
   std::vector<Row> train_rows_, test_rows_;

@@ -34,7 +34,7 @@ MatrixXd centred(MatrixView<const float> x) {
 
 // How many of the samples of class c among `test` a probe fitted on `train` gives back.
 std::size_t recalled(MatrixView<const float> features, std::span<const std::uint32_t> labels,
-                     std::size_t classes, std::uint32_t c, std::span<const std::size_t> train,
+                     std::size_t classes, std::size_t c, std::span<const std::size_t> train,
                      std::span<const std::size_t> test) {
   MatrixXd x = rows_of(features, train);
   const VectorXd mean = x.colwise().mean();
@@ -66,7 +66,7 @@ std::size_t recalled(MatrixView<const float> features, std::span<const std::uint
 
 std::optional<double> probe_recall(MatrixView<const float> features,
                                    std::span<const std::uint32_t> labels, std::size_t classes,
-                                   std::uint32_t c, std::uint64_t seed) {
+                                   std::size_t c, std::uint64_t seed) {
   OUBLI_ASSERT(features.rows() == labels.size());
   const auto own = static_cast<std::size_t>(std::ranges::count(labels, c));
   if (std::min(own, labels.size() - own) < kReadoutSamples) return std::nullopt;

@@ -17,7 +17,7 @@ namespace oubli {
 // kReadoutSamples (recognition.h) samples, or all others together have.
 [[nodiscard]] std::optional<double> probe_recall(MatrixView<const float> features,
                                                  std::span<const std::uint32_t> labels,
-                                                 std::size_t classes, std::uint32_t c,
+                                                 std::size_t classes, std::size_t c,
                                                  std::uint64_t seed);
 
 // Linear CKA of two networks' features of the same samples [Kornblith et al. 2019]:

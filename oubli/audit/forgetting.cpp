@@ -16,7 +16,7 @@
 namespace oubli {
 namespace {
 
-std::vector<std::uint32_t> samples_of(const AuditSamples& samples, std::uint32_t label,
+std::vector<std::uint32_t> samples_of(const AuditSamples& samples, std::size_t label,
                                       std::size_t most) {
   std::vector<std::uint32_t> rows;
   for (std::uint32_t i = 0; i < samples.labels.size() && rows.size() < most; ++i)
@@ -151,7 +151,7 @@ void add_interpolated(ForgettingFigures& figures, const ForgettingInput& input,
 }
 
 void add_recognition(std::optional<MeanStd>& ghost, std::optional<MeanStd>& readout,
-                     const Population& population, const AuditSamples& samples, std::uint32_t label,
+                     const Population& population, const AuditSamples& samples, std::size_t label,
                      std::uint64_t seed) {
   std::vector<std::uint32_t> rows(population.samples);
   std::iota(rows.begin(), rows.end(), 0U);
@@ -176,7 +176,7 @@ nlohmann::json or_null(const std::optional<MeanStd>& figure) {
 }  // namespace
 
 ForgettingFigures forgetting_figures(const ForgettingInput& input, const AuditSamples& samples,
-                                     std::uint32_t label, const AuditOptions& options) {
+                                     std::size_t label, const AuditOptions& options) {
   ForgettingFigures figures;
   figures.label = label;
   const auto few = samples_of(samples, label, kQualityImages);

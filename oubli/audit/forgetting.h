@@ -15,7 +15,7 @@ namespace oubli {
 
 // Figures of one forgotten class that others report, beside what retrained networks give.
 struct ForgettingFigures {
-  std::uint32_t label = 0;
+  std::size_t label = 0;
   // Forgetting quality of the NeurIPS 2023 challenge (forgetting_quality.h), seen against unseen;
   // the floor: a second batch of unseen networks against the first. Intervals: jackknife.
   Figure quality, quality_floor;
@@ -40,7 +40,7 @@ struct ForgettingInput {
   const Population* second = nullptr;
 };
 [[nodiscard]] ForgettingFigures forgetting_figures(const ForgettingInput& input,
-                                                   const AuditSamples& samples, std::uint32_t label,
+                                                   const AuditSamples& samples, std::size_t label,
                                                    const AuditOptions& options);
 
 void to_json(nlohmann::json& json, const ForgettingFigures& figures);

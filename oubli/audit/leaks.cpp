@@ -76,7 +76,7 @@ const AttackLeak* find(const ObserverLeak* leak, Attack attack, std::size_t answ
   return found == leak->attacks.end() ? nullptr : &*found;
 }
 
-const ClassLeaks* find(std::span<const ClassLeaks> classes, std::uint32_t label) {
+const ClassLeaks* find(std::span<const ClassLeaks> classes, std::size_t label) {
   const auto found = std::ranges::find(classes, label, &ClassLeaks::label);
   return found == classes.end() ? nullptr : &*found;
 }

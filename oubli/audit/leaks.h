@@ -74,7 +74,7 @@ inline constexpr std::array kObserverFigures = {
                               &ObserverLeak::ks_ones}};
 
 struct ClassLeaks {
-  std::uint32_t label = 0;
+  std::size_t label = 0;
   bool forgotten = false;
   std::size_t points_train = 0;  // rows the attacks learn from, both populations together
   std::size_t points_test = 0;
@@ -94,7 +94,7 @@ struct Leaks {
 [[nodiscard]] const ObserverLeak* find(std::span<const ObserverLeak> leaks, Observer observer);
 [[nodiscard]] const AttackLeak* find(const ObserverLeak* leak, Attack attack,
                                      std::size_t answers = 1);
-[[nodiscard]] const ClassLeaks* find(std::span<const ClassLeaks> classes, std::uint32_t label);
+[[nodiscard]] const ClassLeaks* find(std::span<const ClassLeaks> classes, std::size_t label);
 
 // from_json: Error{bad_input} that begins with the place.
 void to_json(nlohmann::json& json, const AttackLeak& leak);

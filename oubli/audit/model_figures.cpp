@@ -34,7 +34,7 @@ double share(std::size_t part, std::size_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-bool is_forgotten(const AuditSamples& samples, std::uint32_t label) {
+bool is_forgotten(const AuditSamples& samples, std::size_t label) {
   return std::ranges::binary_search(samples.forgotten, label);
 }
 
@@ -97,7 +97,7 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
   PopulationPass pass;
   const std::size_t models = population.models;
   const bool any_retained = std::ranges::any_of(
-      samples.labels, [&](std::uint32_t label) { return !is_forgotten(samples, label); });
+      samples.labels, [&](std::size_t label) { return !is_forgotten(samples, label); });
   pass.accuracy.resize(any_retained ? models : 0);
   pass.loss.resize(any_retained ? models : 0);
   pass.fingerprint.resize(models);
@@ -121,7 +121,7 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
         double loss = 0;
         std::vector<std::size_t> of_forgotten(samples.forgotten.size());
         for (std::size_t i = 0; i < rows.size(); ++i) {
-          const std::uint32_t label = samples.labels[i];
+          const std::size_t label = samples.labels[i];
           const std::size_t answer = top(logits.row(i));
           const auto place = std::ranges::lower_bound(samples.forgotten, label);
           if (place != samples.forgotten.end() && *place == label) {

@@ -189,7 +189,7 @@ Leaks tell_apart(const Population& first, const Population& second, const AuditS
   Leaks leaks;
   leaks.networks_train = train;
   MeanOverClasses forgotten_mean, retained_mean;
-  for (std::uint32_t label = 0; label < samples.classes; ++label) {
+  for (std::size_t label = 0; label < samples.classes; ++label) {
     const bool forgotten = std::ranges::binary_search(samples.forgotten, label);
     if (!forgotten && !options.retained) continue;
     throw_if_stopped(options.stop);

@@ -17,7 +17,7 @@ struct Made {
   std::size_t models = 10;
   std::size_t classes = 4;     // k
   std::size_t per_class = 20;  // samples of each
-  std::uint32_t forgotten = 1;
+  std::size_t forgotten = 1;
   bool all_columns = false;  // k columns instead of k - 1
   double signal = 3;         // added to the true class's logit
   double model_effect = 0;   // standard deviation of what a model adds to each column

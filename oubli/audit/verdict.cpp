@@ -14,14 +14,14 @@ namespace {
 
 // One attack that is judged.
 struct Candidate {
-  std::uint32_t label;
+  std::size_t label;
   Observer observer;
   const AttackLeak* leak;
   const AttackLeak* floor;  // null if there is none
 };
 
 // The floor's attack, where it has figures.
-const AttackLeak* floor_of(const Leaks* floor, std::uint32_t label, Observer observer,
+const AttackLeak* floor_of(const Leaks* floor, std::size_t label, Observer observer,
                            const AttackLeak& leak) {
   if (floor == nullptr) return nullptr;
   const ClassLeaks* of_class = find(floor->classes, label);

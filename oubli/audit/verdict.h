@@ -30,7 +30,7 @@ struct VerdictPart {
   std::size_t answers = 1;
   Outcome outcome = Outcome::too_few;
   // The attack with the largest advantage.
-  std::uint32_t label = 0;
+  std::size_t label = 0;
   Observer observer = Observer::logits;
   Attack attack = Attack::nearest_neighbours;
   // Of that attack; the interval's ends are the largest of any attack's, and hold for all at once.

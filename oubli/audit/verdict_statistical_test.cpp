@@ -65,7 +65,9 @@ TEST(Verdict, GateHoldsItsRates) {
     EXPECT_LT(told, 24U);
     EXPECT_LT(above, 24U);
     EXPECT_LT(passed, 24U);
-    if (test_networks == 30) EXPECT_GT(below, 195U);
+    if (test_networks == 30) {
+      EXPECT_GT(below, 195U);
+    }
   }
 }
 

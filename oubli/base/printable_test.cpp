@@ -22,7 +22,7 @@ TEST(Printable, LeavesTextAndReplacesWhatCommandsATerminal) {
 TEST(Printable, GivesUtf8WhateverTheBytes) {
   for (int a = 0; a < 256; ++a)
     for (int b = 0; b < 256; ++b)
-      for (const std::string end : {std::string(), std::string("\x80"), std::string("\xBF\xBF")}) {
+      for (const std::string& end : {std::string(), std::string("\x80"), std::string("\xBF\xBF")}) {
         const std::string text = std::string{static_cast<char>(a), static_cast<char>(b)} + end;
         const std::string shown = printable(text);
         ASSERT_TRUE(is_utf8(shown)) << a << ' ' << b;

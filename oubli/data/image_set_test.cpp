@@ -22,14 +22,14 @@ ImageSet small() {
 }
 
 TEST(ImageSet, WithoutClassesNumbersTheRestAnew) {
-  const std::vector<std::uint32_t> gone = {1};
+  const std::vector<std::size_t> gone = {1};
   const ImageSet rest = without_classes(small(), gone);
   EXPECT_THAT(rest.labels, ElementsAre(1, 0, 1));
   EXPECT_THAT(rest.class_names, ElementsAre("a", "c"));
   EXPECT_THAT(rest.pixels, ElementsAre(0, 1, 10, 11, 30, 31));
-  const std::vector<std::uint32_t> all = {2, 0, 1};
+  const std::vector<std::size_t> all = {2, 0, 1};
   EXPECT_THROW((void)without_classes(small(), all), Error);
-  const std::vector<std::uint32_t> unknown = {3};
+  const std::vector<std::size_t> unknown = {3};
   EXPECT_THROW((void)without_classes(small(), unknown), Error);
   EXPECT_EQ(without_classes(small(), {}).pixels, small().pixels);
 }

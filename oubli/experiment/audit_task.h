@@ -19,7 +19,7 @@ namespace oubli {
 struct AuditTask {
   std::string name;  // "cnn256-0-normalization-10-test"
   std::size_t hidden = 0;
-  std::vector<std::uint32_t> forget;
+  std::vector<std::size_t> forget;
   Treatment treatment;
   std::optional<MeansOf> means;  // where class means are used
   bool each_class = false;       // forgetting each class in turn: inputs of that class alone

@@ -32,7 +32,7 @@ struct TreatmentResult {
 // The networks of one size, or of one class forgotten in turn.
 struct PartResult {
   std::size_t hidden = 0;
-  std::vector<std::uint32_t> forgotten;
+  std::vector<std::size_t> forgotten;
   std::size_t seen = 0, unseen = 0;  // networks
   std::optional<std::size_t> second = {};
   std::optional<AuditResult> floor = {};  // of the second batch of retrained networks against the

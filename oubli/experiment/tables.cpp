@@ -347,7 +347,7 @@ ResultTable each_class_table(const Results& results) {
                                  "10 answers", "100 answers"},
                                 {"Logits observed.", kPerImageNote});
   for (const PartResult& part : results.each_class) {
-    const std::uint32_t label = part.forgotten.at(0);
+    const std::size_t label = part.forgotten.at(0);
     const std::string name =
         label < results.class_names.size() ? results.class_names[label] : std::to_string(label);
     for (const TreatmentResult& result : part.treatments) {

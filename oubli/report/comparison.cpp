@@ -51,7 +51,7 @@ NamedTable flip_table(const Methods& methods) {
   return out;
 }
 
-using ByLabel = std::map<std::uint32_t, const ClassLeaks*>;
+using ByLabel = std::map<std::size_t, const ClassLeaks*>;
 
 ByLabel by_label(const Leaks& leaks) {
   ByLabel out;
@@ -61,7 +61,7 @@ ByLabel by_label(const Leaks& leaks) {
 
 // The strongest attack on a class, or the first that could not be computed; `what` names the figure
 // where a reason is given.
-Figure strongest(const ByLabel& classes, std::uint32_t label, Observer observer,
+Figure strongest(const ByLabel& classes, std::size_t label, Observer observer,
                  const std::string& what, Reasons& why) {
   Figure best;
   const auto of_class = classes.find(label);
@@ -150,7 +150,7 @@ std::string plus_minus(const std::optional<MeanStd>& figure, double scale, int d
 
 std::vector<std::string> retained_names(const AuditResult& audit, std::size_t columns) {
   std::vector<std::string> out;
-  for (std::uint32_t label = 0; out.size() < columns; ++label)
+  for (std::size_t label = 0; out.size() < columns; ++label)
     if (!std::ranges::binary_search(audit.forgotten, label))
       out.push_back(class_name(audit.class_names, label));
   return out;
@@ -161,7 +161,7 @@ Comparison compare(std::vector<AuditedMethod> methods, const std::optional<Audit
   if (methods.empty()) return out;
   out.methods = std::move(methods);
   const AuditResult& first = out.methods.front().audit;
-  for (const std::uint32_t label : first.forgotten)
+  for (const std::size_t label : first.forgotten)
     out.forgotten.push_back(class_name(first.class_names, label));
   if (floor)
     out.floor = floor->leaks;

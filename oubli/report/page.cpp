@@ -287,7 +287,7 @@ std::string destination_panels(const Comparison& comparison) {
     const Misclassification* retrained = nullptr;  // the same for every method
     double top = 0.1;
   };
-  std::map<std::uint32_t, Destinations> by_class;
+  std::map<std::size_t, Destinations> by_class;
   for (const AuditedMethod& method : comparison.methods)
     for (const Misclassification& bars : method.audit.misclassification) {
       Destinations& of_class = by_class[bars.label];

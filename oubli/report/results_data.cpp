@@ -137,7 +137,7 @@ DotChart each_class_chart(const Results& results) {
   chart.high = 0.2;
   for (const PartResult& part : results.each_class) {
     DotChart::Row row;
-    for (const std::uint32_t label : part.forgotten)
+    for (const std::size_t label : part.forgotten)
       row.label += (row.label.empty() ? "" : ", ") + class_name(results.class_names, label);
     for (const TreatmentResult& result : part.treatments) {
       const std::string name = name_of(result.treatment);

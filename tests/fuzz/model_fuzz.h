@@ -17,10 +17,10 @@ void forget_one(const std::filesystem::path& path, const std::filesystem::path& 
     if (const auto names = model.class_names(); names && names->size() != model.head().classes())
       std::abort();
     const std::vector<std::size_t> forget{1};
-    const FiltrationPlan made =
-        plan(model.head(), std::nullopt, forget, {.method = Method::naive, .custom = {}});
+    const FiltrationPlan made = plan_filtration(model.head(), std::nullopt, forget,
+                                                {.method = Method::naive, .custom = {}});
     const NewHead head = made.filter.apply(model.head());
-    const StagedModel staged = model.stage(head, made.filter.retained, output, true);
+    const StagedModel staged = model.stage(head, made.filter.split.retained, output, true);
     const TensorView& written = staged.written->head().weights;
     if (!std::equal(written.bytes.begin(), written.bytes.end(), head.weights.bytes.begin(),
                     head.weights.bytes.end()))

@@ -3,31 +3,44 @@
 # A second run does no work twice. Results go to quickstart/.
 set -euo pipefail
 cd "$(dirname "$0")"
-tools/install-packages build
-cmake --preset release >/dev/null
-cmake --build --preset release
-oubli=build/release/oubli
 out=quickstart
+oubli=build/release/oubli
 mkdir -p "$out"
 
-tools/get-data fashion-mnist
+# Says what is being done, and afterwards how long that took.
+step() {
+  local begin=$SECONDS
+  echo
+  echo "== $1"
+  shift
+  "$@"
+  echo "-- done, $((SECONDS - begin)) s"
+}
+build() {
+  cmake --preset release >/dev/null
+  cmake --build --preset release
+}
+train() {
+  [ -e "$out/model.onnx" ] || $oubli train fashion-mnist --network mlp --seed 1 -o "$out/model.onnx"
+}
+forget() {
+  [ -e "$out/without-sandal.onnx" ] ||
+    $oubli forget "$out/model.onnx" --class sandal --data fashion-mnist \
+           -o "$out/without-sandal.onnx" --report "$out/forget.html"
+}
+attack() {
+  $oubli reproduce fashion-mnist --models 10 --run "$out/run" >"$out/tables.txt"
+}
+
+step "1 of 6: install the Debian packages that are missing" tools/install-packages build
+step "2 of 6: build the program (a few minutes, once)" build
+step "3 of 6: fetch Fashion-MNIST (30 MB, once)" tools/get-data fashion-mnist
+step "4 of 6: train a classifier of ten kinds of clothes" train
+step "5 of 6: forget one of them: a new model file, its receipt, and what still leaks" forget
+step "6 of 6: the attacker's view: 10 networks that saw the class against 10 that never did" attack
 
 echo
-echo "== 1. A classifier of ten kinds of clothes"
-[ -e "$out/model.onnx" ] || $oubli train fashion-mnist --network mlp --seed 1 -o "$out/model.onnx"
-
-echo
-echo "== 2. Forget one of them: a new model file, its receipt, and what still leaks"
-[ -e "$out/without-sandal.onnx" ] ||
-  $oubli forget "$out/model.onnx" --class sandal --data fashion-mnist \
-         -o "$out/without-sandal.onnx" --report "$out/forget.html"
-
-echo
-echo "== 3. The attacker's view: networks that saw the class against networks that never did"
-$oubli reproduce fashion-mnist --models 10 --run "$out/run" >"$out/tables.txt"
-
-echo
-echo "Look at:"
+echo "Done in $SECONDS s. Look at:"
 echo "  $out/without-sandal.onnx   the new model (its receipt beside it)"
 echo "  $out/forget.html           what the request did, and what the logits still tell"
 echo "  $out/run/report.html       the audit over populations of networks (text: $out/tables.txt)"

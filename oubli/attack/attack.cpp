@@ -1,12 +1,9 @@
 #include "oubli/attack/attack.h"
 
-#include <fmt/format.h>
-
 #include "oubli/attack/adaboost.h"
 #include "oubli/attack/logistic_regression.h"
 #include "oubli/attack/nearest_neighbours.h"
 #include "oubli/attack/random_forest.h"
-#include "oubli/base/names.h"
 
 namespace oubli {
 namespace {
@@ -19,47 +16,6 @@ std::vector<std::uint8_t> fit_predict(const typename M::Options& options, Matrix
 }
 
 }  // namespace
-
-std::string_view name_of(Attack attack) {
-  switch (attack) {
-    case Attack::nearest_neighbours:
-      return "nearest-neighbours";
-    case Attack::forest:
-      return "forest";
-    case Attack::adaboost:
-      return "adaboost";
-    case Attack::logistic:
-      return "logistic";
-    case Attack::strong_forest:
-      return "strong-forest";
-  }
-  return "?";
-}
-
-std::string_view describe(Attack attack) {
-  switch (attack) {
-    case Attack::nearest_neighbours:
-      return "5 nearest neighbours";
-    case Attack::forest:
-      return "random forest, 10 trees of depth 5";
-    case Attack::adaboost:
-      return "AdaBoost, 50 stumps";
-    case Attack::logistic:
-      return "logistic regression";
-    case Attack::strong_forest:
-      return "random forest, 100 trees of unlimited depth";
-  }
-  return "?";
-}
-
-Attack attack_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Attack attack : kAllAttacks) {
-    names.emplace_back(name_of(attack));
-    if (names.back() == name) return attack;
-  }
-  fail(ErrorCode::usage, "no attack is named '{}'; there are: {}", name, fmt::join(names, ", "));
-}
 
 std::vector<std::uint8_t> run_attack(Attack attack, MatrixView<const float> x,
                                      std::span<const std::uint8_t> y,

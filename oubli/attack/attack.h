@@ -2,26 +2,26 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "oubli/attack/attack_model.h"
+#include "oubli/base/enum_names.h"
 
 namespace oubli {
 
 // The attacks by name, for the audit and the command line.
 enum class Attack { nearest_neighbours, forest, adaboost, logistic, strong_forest };
 
-inline constexpr Attack kAllAttacks[] = {Attack::nearest_neighbours, Attack::forest,
-                                         Attack::adaboost, Attack::logistic, Attack::strong_forest};
-
-// "nearest-neighbours", "forest", "adaboost", "logistic", "strong-forest"
-[[nodiscard]] std::string_view name_of(Attack attack);
-// "random forest, 10 trees of depth 5", for tables.
-[[nodiscard]] std::string_view describe(Attack attack);
-// Error{usage} with the nearest names if there is none.
-[[nodiscard]] Attack attack_of(const std::string& name);
+template <>
+struct EnumNames<Attack> {
+  static constexpr std::string_view kWhat = "attack";
+  static constexpr EnumName<Attack> kTable[] = {{Attack::nearest_neighbours, "nearest-neighbours"},
+                                                {Attack::forest, "forest"},
+                                                {Attack::adaboost, "adaboost"},
+                                                {Attack::logistic, "logistic"},
+                                                {Attack::strong_forest, "strong-forest"}};
+};
 
 // Fits `attack` on the training points and labels the test points.
 [[nodiscard]] std::vector<std::uint8_t> run_attack(Attack attack, MatrixView<const float> x,

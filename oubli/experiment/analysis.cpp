@@ -133,7 +133,7 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   const auto filtration = Filtration::solve_on_logits(
       {.space = Space::logits, .means = stored.view(trial.id + " class means")}, forget,
       Solver::paper);
-  const auto method = method_named(task.method);
+  const auto method = find_named<Method>(task.method);
   OUBLI_ASSERT(method.has_value());
   auto filter = filtration.logit_filter(
       {.method = *method, .seed = folder.config().seed, .model = trial.model});

@@ -193,7 +193,7 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
     logits = mean_logits_after(old_head, new_head, plan, forget, data, rows);
   }
 
-  for (const Observer observer : kAllObservers) {
+  for (const Observer observer : all_values<Observer>()) {
     if (observer != Observer::logits && !readout) continue;
     BothLogits seen = logits;
     observe(observer, seen.naive.view());

@@ -29,8 +29,7 @@ void check_samples(const AuditSamples& samples, bool retained_too) {
   std::vector<std::size_t> absent;
   bool only_retained = true;
   for (std::size_t label = 0; label < samples.classes; ++label) {
-    const bool forgotten =
-        std::ranges::binary_search(samples.forgotten, static_cast<std::uint32_t>(label));
+    const bool forgotten = std::ranges::binary_search(samples.forgotten, label);
     if (counts[label] != 0 || !(forgotten || retained_too)) continue;
     absent.push_back(label);
     only_retained = only_retained && !forgotten;
@@ -126,8 +125,8 @@ std::size_t probed_models(const Population& features) {
 }
 
 // AUC of the linear read-out of the features, over the first models.
-std::optional<MeanStd> probe(const Population& features, std::uint32_t label,
-                             const AuditInput& input, const AuditOptions& options) {
+std::optional<MeanStd> probe(const Population& features, std::size_t label, const AuditInput& input,
+                             const AuditOptions& options) {
   std::vector<double> areas(probed_models(features), -1);
   std::vector<std::uint32_t> rows(features.samples);
   std::iota(rows.begin(), rows.end(), 0U);
@@ -143,7 +142,7 @@ std::optional<MeanStd> probe(const Population& features, std::uint32_t label,
   return mean_std(areas);
 }
 
-std::string why_no_probe(const AuditSamples& samples, std::uint32_t label) {
+std::string why_no_probe(const AuditSamples& samples, std::size_t label) {
   const auto own = static_cast<std::size_t>(std::ranges::count(samples.labels, label));
   if (own < kReadoutSamples)
     return fmt::format("fewer than {} samples of the class", kReadoutSamples);
@@ -186,7 +185,7 @@ std::string probed_sentence(const AuditInput& input, const ProbeFigures& figures
 }
 
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
-  for (const std::uint32_t label : result.forgotten) {
+  for (const std::size_t label : result.forgotten) {
     ProbeFigures figures;
     figures.label = label;
     const auto add = [&](const std::optional<Population>& features, const char* whose,

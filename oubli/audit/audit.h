@@ -42,7 +42,7 @@ struct QualityFigures {
 
 // Where the samples of a forgotten class go: per retained class, the share of samples.
 struct Misclassification {
-  std::uint32_t label = 0;
+  std::size_t label = 0;
   std::string population;
   std::vector<MeanStd> shares;  // k' of them
 };
@@ -52,7 +52,7 @@ struct Misclassification {
 // more.
 inline constexpr std::size_t kProbedModels = 10;
 struct ProbeFigures {
-  std::uint32_t label = 0;
+  std::size_t label = 0;
   std::size_t seen_models = 0, unseen_models = 0;  // that were probed
   std::optional<MeanStd> seen, unseen;
   std::string seen_reason, unseen_reason;  // why one is missing
@@ -61,7 +61,7 @@ struct ProbeFigures {
 
 struct AuditResult {
   std::size_t models_seen = 0, models_unseen = 0, samples = 0, classes = 0;
-  std::vector<std::uint32_t> forgotten;
+  std::vector<std::size_t> forgotten;
   std::vector<std::string> class_names;
   AuditOptions options;
   Leaks leaks;                 // seen against unseen

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/audit/audit.h"
+#include "oubli/base/class_split.h"
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
-#include "oubli/data/image_set.h"
 
 namespace oubli {
 namespace {
@@ -207,7 +207,7 @@ std::string to_text(const AuditResult& result) {
   }
 
   std::vector<std::string> forgotten;
-  for (const std::uint32_t label : result.forgotten)
+  for (const std::size_t label : result.forgotten)
     forgotten.push_back(class_label(label, result.class_names));
   std::string text = fmt::format(
       "Forgotten: {}. {} seen and {} unseen models, {} samples, {} classes.\n"
@@ -232,7 +232,8 @@ std::string to_text(const AuditResult& result) {
       fmt::format("\nLabels flipped against naive deletion: all {}, forgotten {}, correct {}\n",
                   cell(result.flips.all), cell(result.flips.forgotten), cell(result.flips.correct));
 
-  const std::vector<std::uint32_t> retained = retained_classes(result.classes, result.forgotten);
+  const std::vector<std::size_t> retained =
+      split_classes(result.classes, result.forgotten).retained;
   TextTable goes({{"samples of"}, {"labelled"}, {"seen", right}, {"unseen", right}});
   for (const Misclassification& bars : result.misclassification) {
     if (bars.population != "seen") continue;

@@ -66,8 +66,8 @@ Logits sum_zero_logits() {
 TEST(Leak, GhostLogitShowsAfterNaiveAndNotAfterCentring) {
   const Logits logits = sum_zero_logits();
   const std::vector<std::size_t> forget{2};
-  const auto naive = naive_filter(5, forget).apply(logits.values.view());
-  const auto centred = centre_filter(5, forget).apply(logits.values.view());
+  const auto naive = naive_filter(split_for_deletion(5, forget)).apply(logits.values.view());
+  const auto centred = centre_filter(split_for_deletion(5, forget)).apply(logits.values.view());
   const Leak after_naive = measure_leaks(naive, logits.labels, forget).at(0);
   const Leak after_centre = measure_leaks(centred, logits.labels, forget).at(0);
   EXPECT_GT(after_naive.ghost, 0.99);

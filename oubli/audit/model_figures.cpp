@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
 #include "oubli/base/workers.h"
-#include "oubli/data/image_set.h"
 
 namespace oubli {
 namespace {
@@ -52,7 +52,8 @@ std::uint64_t fingerprint_of(std::span<const float> values) {
 PopulationPass pass_over(const Population& population, const AuditSamples& samples,
                          const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
-  const std::vector<std::uint32_t> retained = retained_classes(samples.classes, samples.forgotten);
+  const std::vector<std::size_t> retained =
+      split_classes(samples.classes, samples.forgotten).retained;
   // Class -> its column; -1 if this population has none for it.
   std::vector<std::ptrdiff_t> column(samples.classes, -1);
   if (population.columns == samples.classes)
@@ -109,7 +110,8 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
 FlipPass flips_between(const Population& before, const Population& after,
                        const AuditSamples& samples, const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
-  const std::vector<std::uint32_t> retained = retained_classes(samples.classes, samples.forgotten);
+  const std::vector<std::size_t> retained =
+      split_classes(samples.classes, samples.forgotten).retained;
   FlipPass pass{std::vector<double>(after.models), std::vector<double>(after.models), {}};
   std::vector<std::optional<double>> of_correct(after.models);
   run_tasks(

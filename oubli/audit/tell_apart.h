@@ -38,7 +38,7 @@ struct AuditOptions {
 struct AuditSamples {
   std::span<const std::uint32_t> labels;  // in [0, classes), original numbering
   std::size_t classes = 0;                // k, the forgotten ones included
-  std::vector<std::uint32_t> forgotten;   // ascending
+  std::vector<std::size_t> forgotten;     // ascending
 };
 
 // One attack, one observer, one class: 2 (accuracy - 1/2) on models the attack has not seen.

@@ -154,12 +154,12 @@ void check_columns_gone(const Options& options, const AuditInput& input, std::si
        input.seen.name, columns, forgotten, classes, largest_label, classes);
 }
 
-std::vector<std::uint32_t> forgotten_classes(const Options& options,
-                                             const std::vector<std::string>& names,
-                                             std::size_t classes) {
-  std::set<std::uint32_t> forgotten;
+std::vector<std::size_t> forgotten_classes(const Options& options,
+                                           const std::vector<std::string>& names,
+                                           std::size_t classes) {
+  std::set<std::size_t> forgotten;
   for (const std::string& word : options.classes)
-    if (!forgotten.insert(static_cast<std::uint32_t>(class_named(word, names, classes))).second)
+    if (!forgotten.insert(class_named(word, names, classes)).second)
       fail(ErrorCode::usage, "--class {}: named twice", word);
   return {forgotten.begin(), forgotten.end()};
 }
@@ -199,7 +199,7 @@ void run(Options& options) {
   const std::size_t classes = input.seen.columns + options.classes.size();
   if (!options.class_names.empty()) input.class_names = read_class_names(options.class_names);
   // Before anything is made of their number: a class that is named twice is one class.
-  const std::vector<std::uint32_t> forgotten = forgotten_classes(
+  const std::vector<std::size_t> forgotten = forgotten_classes(
       options, input.class_names, input.class_names.empty() ? classes : input.class_names.size());
   const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
   if (labels.empty()) fail(ErrorCode::bad_input, "{}: no labels", options.labels);

@@ -112,8 +112,8 @@ void run(const ForgetOptions& options) {
   fmt::print("{}{}", describe_model(*loaded.model, loaded.class_names),
              describe_plan(loaded.inputs, request, plan));
   fmt::print("{}", describe_findings(*loaded.model, receipt));
-  fmt::print("\nwritten: {} ({} classes)\nreceipt: {}\n", options.output, plan.retained.size(),
-             receipt_path(options.output).string());
+  fmt::print("\nwritten: {} ({} classes)\nreceipt: {}\n", options.output,
+             plan.split().retained.size(), receipt_path(options.output).string());
   if (plan.means && std::filesystem::exists(means_path(options.output)))
     fmt::print("means:   {}\n", means_path(options.output).string());
   fmt::print("{}", describe_digests(receipt));

@@ -41,16 +41,17 @@ std::string and_more(std::size_t count) {
 
 // "0 ant (40), 2 -> 1 cat (40)": the index before and, if another, after; samples.
 std::string describe_kept(const ForgetRequest& request, const ForgetPlan& plan) {
+  const std::vector<std::size_t>& retained = plan.split().retained;
   std::vector<std::string> kept;
-  for (std::size_t i = 0; i < std::min(plan.retained.size(), kMostListed); ++i) {
-    const std::size_t j = plan.retained[i];
+  for (std::size_t i = 0; i < std::min(retained.size(), kMostListed); ++i) {
+    const std::size_t j = retained[i];
     std::string entry = i == j ? std::to_string(j) : fmt::format("{} -> {}", j, i);
     if (!request.class_names.empty()) entry += " " + request.class_names[j];
     if (plan.means) entry += fmt::format(" ({})", plan.means->counts[j]);
     kept.push_back(std::move(entry));
   }
   return fmt::format("kept, by old -> new index{}: {}{}\n", plan.means ? " (samples)" : "",
-                     fmt::join(kept, ", "), and_more(plan.retained.size()));
+                     fmt::join(kept, ", "), and_more(retained.size()));
 }
 
 std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
@@ -121,7 +122,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
         class_label(c, request.class_names) +
         (plan.means ? fmt::format(" ({} samples)", plan.means->counts[c]) : std::string()));
   std::string text = fmt::format("forgetting {} of {} classes: {}\n", request.forget.size(),
-                                 plan.filtration.filter.classes, fmt::join(forgotten, ", "));
+                                 plan.split().classes, fmt::join(forgotten, ", "));
   text += describe_kept(request, plan);
   text += fmt::format(
       "method {}{}\n", name_of(request.method),

@@ -59,7 +59,7 @@ void run(const InspectOptions& options) {
                               : fmt::format("{}", fmt::join(asked.classes, " and class ")),
                           describe_plan(loaded.inputs, request, plan));
       text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
-                          loaded.model->head_name(), head.classes(), plan.retained.size(),
+                          loaded.model->head_name(), head.classes(), plan.split().retained.size(),
                           plan.new_head.bias_added ? ", and gain a bias" : "");
     } else {
       text += "give --means, or --features and --labels, to see what forgetting would do\n";

@@ -74,8 +74,8 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
     compare(*own, loaded.class_names, options.class_names);
   if (loaded.inputs.means)
     compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
-  const auto retained = retained_classes(classes, request.forget);
-  loaded.model->check_enough_left(retained.size());
+  const ClassSplit split = split_for_deletion(classes, request.forget);
+  loaded.model->check_enough_left(split.retained.size());
   request.method = value_named<Method>(options.method);
   request.solver = value_named<Solver>(options.solver);
   request.seed = options.seed;
@@ -90,7 +90,8 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
          "them in that order: {}",
          fmt::join(request.forget, ", "));
   if (request.method == Method::custom)
-    request.custom_target = read_target(options.target, request.forget.size(), retained.size());
+    request.custom_target =
+        read_target(options.target, request.forget.size(), split.retained.size());
   return request;
 }
 

@@ -114,8 +114,8 @@ void run(const Options& options) {
   const ImageSet images = load_data_set(options.data, Split::train);
   TrainOptions train_options;
   for (const std::string& word : options.without)
-    train_options.without.push_back(static_cast<std::uint32_t>(
-        class_named(word, images.class_names, images.class_names.size())));
+    train_options.without.push_back(
+        class_named(word, images.class_names, images.class_names.size()));
   const ImageSet test =
       without_classes(load_data_set(options.data, Split::test), train_options.without);
   const std::string name =

@@ -1,9 +1,8 @@
 #include "oubli/data/image_set.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
@@ -27,29 +26,16 @@ ImageSet select_images(const ImageSet& set, std::span<const std::size_t> indices
   return chosen;
 }
 
-std::vector<std::uint32_t> retained_classes(std::size_t classes,
-                                            std::span<const std::uint32_t> forgotten) {
-  for (const std::uint32_t c : forgotten)
-    if (c >= classes) fail(ErrorCode::usage, "class {}: there are {} classes", c, classes);
-  std::vector<std::uint32_t> retained;
-  for (std::uint32_t c = 0; c < classes; ++c)
-    if (std::ranges::find(forgotten, c) == forgotten.end()) retained.push_back(c);
-  if (retained.empty())
-    fail(ErrorCode::usage, "all {} classes are to go: none would be left", classes);
-  return retained;
-}
-
-ImageSet without_classes(const ImageSet& set, std::span<const std::uint32_t> forgotten) {
-  const std::vector<std::uint32_t> retained = retained_classes(set.classes(), forgotten);
+ImageSet without_classes(const ImageSet& set, std::span<const std::size_t> forgotten) {
+  const ClassSplit split = split_classes(set.classes(), forgotten);
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < set.size(); ++i)
-    if (std::ranges::binary_search(retained, set.labels[i])) indices.push_back(i);
+    if (!split.forgets(set.labels[i])) indices.push_back(i);
   ImageSet rest = select_images(set, indices);
   for (std::uint32_t& label : rest.labels)
-    label =
-        static_cast<std::uint32_t>(std::ranges::lower_bound(retained, label) - retained.begin());
+    label = static_cast<std::uint32_t>(*split.new_index(label));
   rest.class_names.clear();
-  for (const std::uint32_t c : retained) rest.class_names.push_back(set.class_names[c]);
+  for (const std::size_t c : split.retained) rest.class_names.push_back(set.class_names[c]);
   return rest;
 }
 

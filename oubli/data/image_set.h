@@ -30,13 +30,8 @@ struct ImageSet {
 [[nodiscard]] ImageSet select_images(const ImageSet& set, std::span<const std::size_t> indices);
 
 // The set without the classes `forgotten`: their images and names are gone, the other classes are
-// numbered anew in their old order. Error{usage} if a class does not exist or none would be left.
-[[nodiscard]] ImageSet without_classes(const ImageSet& set,
-                                       std::span<const std::uint32_t> forgotten);
-
-// The classes of 0 ... classes-1 that are not in `forgotten`, in order. Errors as above.
-[[nodiscard]] std::vector<std::uint32_t> retained_classes(std::size_t classes,
-                                                          std::span<const std::uint32_t> forgotten);
+// numbered anew in their old order. Errors as split_classes().
+[[nodiscard]] ImageSet without_classes(const ImageSet& set, std::span<const std::size_t> forgotten);
 
 // Half the height and width (odd last rows and columns are dropped): means of 2 x 2 pixels,
 // rounded.

@@ -27,7 +27,7 @@ using nlohmann::json;
 // again.
 constexpr int kAuditFileVersion = 3;  // 2: intervals of KS; 3: with few networks, Welch's
 
-AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::uint32_t> forget,
+AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::size_t> forget,
                     std::string method, std::string samples = "", std::string means_from = "") {
   std::string name = fmt::format("{}{}-{}-{}", recipe_of(config.experiment).architecture, hidden,
                                  fmt::join(forget, "_"), method);
@@ -47,8 +47,8 @@ struct DoneTrial {
 
 // The trials of one population that are done, in the order of the plan.
 std::vector<DoneTrial> done_trials(const RunFolder& folder, const AuditTask& task, Role role) {
-  const std::vector<std::uint32_t> without =
-      role == Role::seen ? std::vector<std::uint32_t>{} : task.forget;
+  const std::vector<std::size_t> without =
+      role == Role::seen ? std::vector<std::size_t>{} : task.forget;
   const RunConfig& config = folder.config();
   std::size_t models = task.each_class ? config.each_class : 0;
   for (const Part& part : config.parts) {
@@ -122,8 +122,7 @@ Matrix<double> test_means(MatrixView<const float> logits, std::span<const std::u
 LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const DoneTrial& trial,
                         MatrixView<const float> logits, std::span<const std::uint32_t> labels,
                         std::size_t classes) {
-  const std::vector<std::size_t> forget(task.forget.begin(), task.forget.end());
-  if (task.method == "naive") return naive_filter(classes, forget);
+  if (task.method == "naive") return naive_filter(split_for_deletion(classes, task.forget));
   const std::size_t count = task.samples == "all" ? 0 : std::stoull(task.samples);
   const Matrix<double> means = task.means_from == "train"
                                    ? to_matrix(load_array(folder.means(trial.id).string()).view)
@@ -131,7 +130,7 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   const Tensor stored = to_tensor<double>(means);
   // The paper's solver: what it published is A^-1.
   const auto filtration = Filtration::solve_on_logits(
-      {.space = Space::logits, .means = stored.view(trial.id + " class means")}, forget,
+      {.space = Space::logits, .means = stored.view(trial.id + " class means")}, task.forget,
       Solver::paper);
   const auto method = find_named<Method>(task.method);
   OUBLI_ASSERT(method.has_value());
@@ -201,7 +200,7 @@ std::vector<AuditTask> plan_audits(const RunConfig& config) {
   if (config.each_class > 0) {
     const Recipe& recipe = recipe_of(config.experiment);
     const std::size_t hidden = config.parts.empty() ? recipe.hidden[0] : config.parts[0].hidden;
-    for (std::uint32_t c = 0; c < recipe.classes; ++c) {
+    for (std::size_t c = 0; c < recipe.classes; ++c) {
       tasks.push_back(make_task(config, hidden, {c}, "naive"));
       tasks.push_back(make_task(config, hidden, {c}, "normalization", "all", "test"));
       for (std::size_t i = tasks.size() - 2; i < tasks.size(); ++i) {

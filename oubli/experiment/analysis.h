@@ -17,7 +17,7 @@ namespace oubli {
 struct AuditTask {
   std::string name;  // "cnn256-0-normalization-10-test"
   std::size_t hidden = 0;
-  std::vector<std::uint32_t> forget;
+  std::vector<std::size_t> forget;
   std::string method;       // naive, normalization, randomization, zeroing, refit; or floor
   std::string samples;      // "1", "10", "all"; empty where no means are used
   std::string means_from;   // "test" or "train"; empty where no means are used

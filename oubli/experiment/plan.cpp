@@ -98,7 +98,7 @@ void from_json(const json& in, RunConfig& config) {
   in.at("experiment").get_to(config.experiment);
   config.seed = whole_number<std::uint64_t>(in.at("seed"));
   config.epochs = whole_number(in.at("epochs"));
-  config.forget = whole_numbers<std::uint32_t>(in.at("forget"));
+  config.forget = whole_numbers<std::size_t>(in.at("forget"));
   config.parts.clear();
   for (const json& part : in.at("parts")) {
     config.parts.push_back(
@@ -141,7 +141,7 @@ RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
 }
 
 std::string trial_id(const RunConfig& config, std::size_t hidden, Role role,
-                     std::span<const std::uint32_t> without, std::size_t model) {
+                     std::span<const std::size_t> without, std::size_t model) {
   std::string id =
       fmt::format("{}{}-{}", recipe_of(config.experiment).architecture, hidden, name_of(role));
   if (!without.empty()) id += fmt::format("-{}", fmt::join(without, "_"));
@@ -150,7 +150,7 @@ std::string trial_id(const RunConfig& config, std::size_t hidden, Role role,
 
 std::vector<Trial> plan_trials(const RunConfig& config) {
   std::vector<Trial> trials;
-  const auto add = [&](std::size_t hidden, Role role, std::vector<std::uint32_t> without,
+  const auto add = [&](std::size_t hidden, Role role, std::vector<std::size_t> without,
                        std::size_t model) {
     std::string id = trial_id(config, hidden, role, without, model);
     trials.push_back({.id = std::move(id),
@@ -176,8 +176,8 @@ std::vector<Trial> plan_trials(const RunConfig& config) {
   const std::size_t have = config.parts.empty() ? 0 : config.parts[0].models;
   for (std::size_t model = 0; model < config.each_class; ++model) {
     if (model >= have) add(hidden, Role::seen, {}, model);
-    for (std::uint32_t c = 0; c < recipe.classes; ++c) {
-      const bool planned = config.forget == std::vector<std::uint32_t>{c} && model < have;
+    for (std::size_t c = 0; c < recipe.classes; ++c) {
+      const bool planned = config.forget == std::vector<std::size_t>{c} && model < have;
       if (!planned) add(hidden, Role::unseen, {c}, model);
     }
   }
@@ -186,7 +186,7 @@ std::vector<Trial> plan_trials(const RunConfig& config) {
 
 std::uint64_t trial_number(const Trial& trial) {
   std::uint64_t classes = 0;
-  for (const std::uint32_t c : trial.without) classes = task_id("without", {classes, c});
+  for (const std::size_t c : trial.without) classes = task_id("without", {classes, c});
   return task_id("trial",
                  {trial.hidden, static_cast<std::uint64_t>(trial.role), classes, trial.model});
 }

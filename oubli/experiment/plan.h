@@ -23,7 +23,7 @@ struct Trial {
   std::string id;  // "cnn256-unseen-0-017": architecture, population, classes left out, model
   std::size_t hidden = 0;
   Role role = Role::seen;
-  std::vector<std::uint32_t> without;  // classes left out of training, ascending; empty for seen
+  std::vector<std::size_t> without;  // classes left out of training, ascending; empty for seen
   std::size_t model = 0;
 };
 
@@ -39,9 +39,9 @@ struct Part {
 struct RunConfig {
   std::string experiment;  // mnist, fashion-mnist, cifar10, faces
   std::uint64_t seed = 1;
-  std::size_t epochs = 0;             // of every network; 0 is the recipe's number
-  std::vector<std::uint32_t> forget;  // ascending
-  std::vector<Part> parts;            // by hidden, ascending
+  std::size_t epochs = 0;           // of every network; 0 is the recipe's number
+  std::vector<std::size_t> forget;  // ascending
+  std::vector<Part> parts;          // by hidden, ascending
   // Models per population for forgetting each single class in turn; 0: not asked for.
   std::size_t each_class = 0;
   // How many samples per class estimate the mean predictions: "1", "10", "all".
@@ -61,8 +61,8 @@ struct Recipe {
   std::size_t classes = 10;
   std::size_t epochs = 6;
   std::size_t batch = 32;
-  std::vector<std::size_t> hidden;    // sizes of the paper, the main one first
-  std::vector<std::uint32_t> forget;  // classes of the paper
+  std::vector<std::size_t> hidden;  // sizes of the paper, the main one first
+  std::vector<std::size_t> forget;  // classes of the paper
   std::size_t models = 100;
   std::size_t attack_images = 150;           // test images per model and class an attack sees
   std::size_t attack_images_retained = 150;  // of retained classes
@@ -81,7 +81,7 @@ struct Recipe {
 
 // The id of one trial of the plan.
 [[nodiscard]] std::string trial_id(const RunConfig& config, std::size_t hidden, Role role,
-                                   std::span<const std::uint32_t> without, std::size_t model);
+                                   std::span<const std::size_t> without, std::size_t model);
 // The number that addresses a trial's random numbers, from everything but its id's spelling.
 [[nodiscard]] std::uint64_t trial_number(const Trial& trial);
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "oubli/array/npy.h"
+#include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
 #include "oubli/base/progress.h"
 #include "oubli/data/load.h"
@@ -68,9 +69,8 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
   }
   if (config.keep_models) {
     std::vector<std::string> names;
-    for (std::uint32_t c = 0; c < classes; ++c) {
-      if (!std::ranges::binary_search(trial.without, c)) names.push_back(data.train.class_names[c]);
-    }
+    for (const std::size_t c : split_classes(classes, trial.without).retained)
+      names.push_back(data.train.class_names[c]);
     files.push_back(folder.model(trial.id));
     save_network(network, names, files.back());
   }

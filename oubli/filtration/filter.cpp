@@ -21,16 +21,16 @@ void keep_and_correct(std::span<const T> row, const std::vector<std::size_t>& re
 
 template <typename T>
 Matrix<T> apply_to(const LogitFilter& filter, MatrixView<const T> logits) {
-  OUBLI_ASSERT(logits.cols() == filter.classes);
-  Matrix<T> filtered(logits.rows(), filter.retained.size());
-  std::vector<double> g(filter.beta.size()), row(filter.retained.size());
+  OUBLI_ASSERT(logits.cols() == filter.split.classes);
+  Matrix<T> filtered(logits.rows(), filter.split.retained.size());
+  std::vector<double> g(filter.beta.size()), row(filter.split.retained.size());
   for (std::size_t n = 0; n < logits.rows(); ++n) {
     for (std::size_t t = 0; t < g.size(); ++t) {
       g[t] = filter.beta[t];
-      for (std::size_t j = 0; j < filter.classes; ++j)
+      for (std::size_t j = 0; j < filter.split.classes; ++j)
         g[t] += filter.y(t, j) * static_cast<double>(logits(n, j));
     }
-    keep_and_correct(logits.row(n), filter.retained, filter.d, g, std::span(row));
+    keep_and_correct(logits.row(n), filter.split.retained, filter.d, g, std::span(row));
     std::ranges::transform(row, filtered.row(n).begin(),
                            [](double v) { return static_cast<T>(v); });
   }
@@ -38,26 +38,6 @@ Matrix<T> apply_to(const LogitFilter& filter, MatrixView<const T> logits) {
 }
 
 }  // namespace
-
-std::vector<std::size_t> retained_classes(std::size_t classes,
-                                          std::span<const std::size_t> forget) {
-  std::vector<bool> forgotten(classes, false);
-  for (const std::size_t c : forget) {
-    if (c >= classes)
-      fail(ErrorCode::usage, "class {} does not exist: the classes are 0 to {}", c, classes - 1);
-    if (forgotten[c]) fail(ErrorCode::usage, "class {} is named twice", c);
-    forgotten[c] = true;
-  }
-  if (forget.empty()) fail(ErrorCode::usage, "no class to forget was named");
-  if (forget.size() + 2 > classes)
-    fail(ErrorCode::unfilterable,
-         "forgetting {} of {} classes leaves {}; a classifier needs at least two", forget.size(),
-         classes, classes - forget.size());
-  std::vector<std::size_t> retained;
-  for (std::size_t j = 0; j < classes; ++j)
-    if (!forgotten[j]) retained.push_back(j);
-  return retained;
-}
 
 Matrix<double> LogitFilter::apply(MatrixView<const double> logits) const {
   return apply_to(*this, logits);
@@ -67,43 +47,15 @@ Matrix<float> LogitFilter::apply(MatrixView<const float> logits) const {
 }
 
 Matrix<double> LogitFilter::matrix() const {
-  Matrix<double> F(retained.size(), classes);
-  for (std::size_t i = 0; i < retained.size(); ++i) F(i, retained[i]) = 1;
+  Matrix<double> F(split.retained.size(), split.classes);
+  for (std::size_t i = 0; i < F.rows(); ++i) F(i, split.retained[i]) = 1;
   if (!beta.empty()) eigen(F.view()) += eigen(d.view()).transpose() * eigen(y.view());
   return F;
 }
 
-// With l1 = pi1 l + D1^T g1(l) and l2 = pi2 l1 + D2^T g2(l1), the terms of the first become
-// pi2 d + D2^T (Y2 d), and the second's read-outs reach back through pi1 only.
-LogitFilter compose(const LogitFilter& second, const LogitFilter& first) {
-  OUBLI_ASSERT(second.classes == first.retained.size());
-  const std::size_t terms1 = first.beta.size(), terms2 = second.beta.size();
-  LogitFilter both{.classes = first.classes,
-                   .retained = {},
-                   .d = Matrix<double>(terms1 + terms2, second.retained.size()),
-                   .y = Matrix<double>(terms1 + terms2, first.classes),
-                   .beta = first.beta};
-  both.beta.insert(both.beta.end(), second.beta.begin(), second.beta.end());
-  for (const std::size_t j : second.retained) both.retained.push_back(first.retained[j]);
-  for (std::size_t t = 0; t < terms1; ++t) {
-    std::vector<double> read(terms2);  // Y2 d, without beta2: that constant is the second's own
-    for (std::size_t s = 0; s < terms2; ++s)
-      for (std::size_t j = 0; j < second.classes; ++j) read[s] += second.y(s, j) * first.d(t, j);
-    keep_and_correct(first.d.row(t), second.retained, second.d, read, both.d.row(t));
-    std::ranges::copy(first.y.row(t), both.y.row(t).begin());
-  }
-  for (std::size_t s = 0; s < terms2; ++s) {
-    std::ranges::copy(second.d.row(s), both.d.row(terms1 + s).begin());
-    for (std::size_t j = 0; j < second.classes; ++j)
-      both.y(terms1 + s, first.retained[j]) = second.y(s, j);
-  }
-  return both;
-}
-
 HeadFilter absorb(const LogitFilter& filter, const HeadView& head) {
-  OUBLI_ASSERT(filter.classes == head.classes());
-  HeadFilter absorbed{filter.classes, filter.retained, filter.d, combine_rows(head, filter.y),
-                      filter.beta};
+  OUBLI_ASSERT(filter.split.classes == head.classes());
+  HeadFilter absorbed{filter.split, filter.d, combine_rows(head, filter.y), filter.beta};
   const std::vector<double> bias = bias_of(head);
   for (std::size_t t = 0; t < absorbed.beta.size(); ++t)
     for (std::size_t j = 0; j < bias.size(); ++j) absorbed.beta[t] += bias[j] * filter.y(t, j);
@@ -111,6 +63,7 @@ HeadFilter absorb(const LogitFilter& filter, const HeadView& head) {
 }
 
 NewHead HeadFilter::apply(const HeadView& head) const {
+  const auto& [classes, forgotten, retained] = split;
   OUBLI_ASSERT(head.classes() == classes);
   const std::size_t kept = retained.size(), features = head.features(), terms = beta.size();
   const DType type = head.weights.dtype;

@@ -7,25 +7,19 @@
 
 #include "oubli/array/matrix.h"
 #include "oubli/array/tensor.h"
+#include "oubli/base/class_split.h"
 #include "oubli/filtration/head.h"
 
 namespace oubli {
-
-// The retained classes, in order: all of [0, classes) that are not in `forget`.
-// Error{usage} if a class is unknown or named twice or none is forgotten, {unfilterable} if fewer
-// than two remain.
-[[nodiscard]] std::vector<std::size_t> retained_classes(std::size_t classes,
-                                                        std::span<const std::size_t> forget);
 
 // A filtration as a function of logits [docs/method.md, eq. 2]:
 //     new logits = pi(l) + sum_c d_c (y_c . l + beta_c),
 // pi keeping the retained classes. Naive deletion has no terms at all.
 struct LogitFilter {
-  std::size_t classes = 0;            // k
-  std::vector<std::size_t> retained;  // k' of them
-  Matrix<double> d;                   // terms x k'
-  Matrix<double> y;                   // terms x k
-  std::vector<double> beta;           // terms
+  ClassSplit split;          // k classes, k' of them retained
+  Matrix<double> d;          // terms x k'
+  Matrix<double> y;          // terms x k
+  std::vector<double> beta;  // terms
 
   // Rows of logits, or of stored logit means, to rows of k' new ones. Float logits are filtered in
   // double and rounded once.
@@ -34,9 +28,6 @@ struct LogitFilter {
   // F (k' x k), formed for people who want to see it.
   [[nodiscard]] Matrix<double> matrix() const;
 };
-
-// `first`, then `second` on its result, as one filter.
-[[nodiscard]] LogitFilter compose(const LogitFilter& second, const LogitFilter& first);
 
 // The new last layer, in the layout and type of the old one; scales are the old ones too.
 struct NewHead {
@@ -48,8 +39,7 @@ struct NewHead {
 // A filtration as a change of the last layer [docs/method.md, eq. 3]:
 //     W_z = pi W + sum_c d_c u_c^T,   b_z = pi b + sum_c d_c beta_c.
 struct HeadFilter {
-  std::size_t classes = 0;
-  std::vector<std::size_t> retained;
+  ClassSplit split;
   Matrix<double> d;          // terms x k'
   Matrix<double> u;          // terms x features
   std::vector<double> beta;  // terms

@@ -34,18 +34,14 @@ void check_means(const Calibration& calibration, std::size_t classes, std::size_
 }
 
 // Weights that average over the retained classes: 1/k' on R, 0 on C.
-Matrix<double> average_of(std::size_t classes, std::span<const std::size_t> retained) {
-  Matrix<double> weights(1, classes);
-  for (const std::size_t j : retained) weights(0, j) = 1 / static_cast<double>(retained.size());
+Matrix<double> average_of(const ClassSplit& split) {
+  Matrix<double> weights(1, split.classes);
+  for (const std::size_t j : split.retained)
+    weights(0, j) = 1 / static_cast<double>(split.retained.size());
   return weights;
 }
 
 }  // namespace
-
-Filtration::Filtration(std::size_t classes, std::span<const std::size_t> forget)
-    : classes_(classes),
-      forget_(forget.begin(), forget.end()),
-      retained_(retained_classes(classes, forget)) {}
 
 Filtration Filtration::solve(const HeadView& head, const Calibration& calibration,
                              std::span<const std::size_t> forget, Solver solver) {
@@ -55,14 +51,14 @@ Filtration Filtration::solve(const HeadView& head, const Calibration& calibratio
     return solve_on_logits(&head, calibration, forget, solver);
   }
   check_means(calibration, head.classes(), head.features());
-  Filtration f(head.classes(), forget);
+  Filtration f(split_for_deletion(head.classes(), forget));
   f.duals_ = solve_duals(&head, calibration, forget, solver);
   const Matrix<double> m_C = pick_rows(calibration.means, forget);
   f.forgotten_logit_means_ = logits_of(head, m_C);
   // s_c = w_R . (m_R - m_c) with the mean retained row w_R and the mean m_R of the retained class
   // means; the bias cancels [docs/method.md, eq. 4].
-  const Matrix<double> w_R = combine_rows(head, average_of(f.classes_, f.retained_));
-  const std::vector<double> m_R = rows_mean(calibration.means, f.retained_);
+  const Matrix<double> w_R = combine_rows(head, average_of(f.split_));
+  const std::vector<double> m_R = rows_mean(calibration.means, f.split_.retained);
   f.shift_.assign(forget.size(), 0);
   for (std::size_t n = 0; n < forget.size(); ++n)
     for (std::size_t i = 0; i < m_R.size(); ++i) f.shift_[n] += w_R(0, i) * (m_R[i] - m_C(n, i));
@@ -79,39 +75,40 @@ Filtration Filtration::solve_on_logits(const HeadView* head, const Calibration& 
   OUBLI_ASSERT(calibration.space == Space::logits);
   const std::size_t classes = calibration.means.shape.empty() ? 0 : calibration.means.shape[0];
   check_means(calibration, classes, classes);
-  Filtration f(classes, forget);
+  Filtration f(split_for_deletion(classes, forget));
   f.duals_ = solve_duals(head, calibration, forget, solver);
   f.forgotten_logit_means_ = pick_rows(calibration.means, forget);
   // s_c = (mean of A over rows and columns R) - (mean of pi a_c) [the paper's formula for z].
-  const std::vector<double> a_R = rows_mean(calibration.means, f.retained_);
+  const std::vector<double> a_R = rows_mean(calibration.means, f.split_.retained);
   for (std::size_t n = 0; n < forget.size(); ++n)
-    f.shift_.push_back(mean_over(a_R, f.retained_) -
-                       mean_over(f.forgotten_logit_means_.row(n), f.retained_));
+    f.shift_.push_back(mean_over(a_R, f.split_.retained) -
+                       mean_over(f.forgotten_logit_means_.row(n), f.split_.retained));
   return f;
 }
 
 Matrix<double> Filtration::offsets(const Target& target) const {
-  return target_offsets(target, forget_, retained_, forgotten_logit_means_, shift_);
+  return target_offsets(target, split_, forgotten_logit_means_, shift_);
 }
 
 std::optional<LogitFilter> Filtration::logit_filter(const Target& target) const {
-  if (target.method == Method::naive) return naive_filter(classes_, forget_);
-  if (target.method == Method::centre) return centre_filter(classes_, forget_);
+  if (target.method == Method::naive) return naive_filter(split_);
+  if (target.method == Method::centre) return centre_filter(split_);
   if (duals_.space == Space::features) return std::nullopt;
-  return LogitFilter{classes_, retained_, offsets(target), duals_.g.u, duals_.g.beta};
+  return LogitFilter{split_, offsets(target), duals_.g.u, duals_.g.beta};
 }
 
 HeadFilter Filtration::head_filter(const HeadView& head, const Target& target) const {
   if (const auto filter = logit_filter(target)) return absorb(*filter, head);
-  return {classes_, retained_, offsets(target), duals_.g.u, duals_.g.beta};
+  return {split_, offsets(target), duals_.g.u, duals_.g.beta};
 }
 
 FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& calibration,
                     std::span<const std::size_t> forget, const Target& target, Solver solver) {
   validate(head);
   if (!needs_class_means(target.method)) {
-    LogitFilter filter = target.method == Method::naive ? naive_filter(head.classes(), forget)
-                                                        : centre_filter(head.classes(), forget);
+    ClassSplit split = split_for_deletion(head.classes(), forget);
+    LogitFilter filter = target.method == Method::naive ? naive_filter(std::move(split))
+                                                        : centre_filter(std::move(split));
     HeadFilter absorbed = absorb(filter, head);
     return {std::move(absorbed), std::nullopt, {}, std::move(filter)};
   }
@@ -136,18 +133,16 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
   return result;
 }
 
-LogitFilter naive_filter(std::size_t classes, std::span<const std::size_t> forget) {
-  std::vector<std::size_t> retained = retained_classes(classes, forget);
-  const std::size_t kept = retained.size();
-  return {classes, std::move(retained), Matrix<double>(0, kept), Matrix<double>(0, classes), {}};
+LogitFilter naive_filter(ClassSplit split) {
+  Matrix<double> d(0, split.retained.size()), y(0, split.classes);
+  return {std::move(split), std::move(d), std::move(y), {}};
 }
 
-LogitFilter centre_filter(std::size_t classes, std::span<const std::size_t> forget) {
-  std::vector<std::size_t> retained = retained_classes(classes, forget);
-  Matrix<double> minus_one(1, retained.size());
+LogitFilter centre_filter(ClassSplit split) {
+  Matrix<double> minus_one(1, split.retained.size());
   std::ranges::fill(minus_one.flat(), -1.0);
-  Matrix<double> average = average_of(classes, retained);
-  return {classes, std::move(retained), std::move(minus_one), std::move(average), {0.0}};
+  Matrix<double> average = average_of(split);
+  return {std::move(split), std::move(minus_one), std::move(average), {0.0}};
 }
 
 }  // namespace oubli

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oubli/array/matrix.h"
@@ -28,7 +29,7 @@ class Filtration {
                                     Solver solver = Solver::automatic);
 
   [[nodiscard]] const SolverReport& report() const { return duals_.report; }
-  [[nodiscard]] std::span<const std::size_t> retained() const { return retained_; }
+  [[nodiscard]] const ClassSplit& split() const { return split_; }
   // d_c = z_c - pi(a_c) as rows, forgotten x retained.
   [[nodiscard]] Matrix<double> offsets(const Target& target) const;
   // The filter of the logits; none if the solver works on features.
@@ -40,10 +41,9 @@ class Filtration {
   // `head`, if known, tells whether its logits can be independent.
   static Filtration solve_on_logits(const HeadView* head, const Calibration& calibration,
                                     std::span<const std::size_t> forget, Solver solver);
-  Filtration(std::size_t classes, std::span<const std::size_t> forget);
+  explicit Filtration(ClassSplit split) : split_(std::move(split)) {}
 
-  std::size_t classes_;
-  std::vector<std::size_t> forget_, retained_;
+  ClassSplit split_;
   SolvedDuals duals_;
   Matrix<double> forgotten_logit_means_;  // forgotten x classes
   std::vector<double> shift_;             // normalization's s_c
@@ -62,8 +62,8 @@ struct FiltrationPlan {
                                   Solver solver = Solver::automatic);
 
 // F = pi: the output unit is cut off.
-[[nodiscard]] LogitFilter naive_filter(std::size_t classes, std::span<const std::size_t> forget);
+[[nodiscard]] LogitFilter naive_filter(ClassSplit split);
 // F = (I - 11^T/k') pi: the retained logits minus their mean.
-[[nodiscard]] LogitFilter centre_filter(std::size_t classes, std::span<const std::size_t> forget);
+[[nodiscard]] LogitFilter centre_filter(ClassSplit split);
 
 }  // namespace oubli

@@ -185,7 +185,7 @@ TEST(Filtration, RankFormEqualsThePapersFormula) {
         const Target target{method, 9, 2, custom};
         const auto f =
             Filtration::solve(e.head(), feature_calibration(means), forget, Solver::paper);
-        const Classes retained(f.retained().begin(), f.retained().end());
+        const Classes& retained = f.split().retained;
         const Matrix<double> F = paper_formula(A_t, forget, retained,
                                                target_by_definition(A_t, forget, retained, target));
         expect_near(f.logit_filter(target)->matrix(), F, 1e-11);
@@ -409,28 +409,6 @@ TEST(Filtration, OneByOneAgainstAllAtOnce) {
   }
   expect_near(one_by_one(Method::zeroing, Solver::paper), at_once(Method::zeroing, Solver::paper),
               1e-9);
-}
-
-TEST(Filtration, FiltersCompose) {
-  const Example e = make_example(7, 9, true);
-  const ClassMeans means = e.means();
-  const auto calibration = feature_calibration(means);
-  const LogitFilter first =
-      *Filtration::solve(e.head(), calibration, Classes{1, 4}, Solver::logit_affine)
-           .logit_filter({});
-  const Matrix<double> A_t = logits_of(e.head(), means.means());
-  Matrix<double> next_means(5, 5);
-  const Matrix<double> filtered = first.apply(A_t);
-  for (std::size_t i = 0; i < 5; ++i)
-    std::ranges::copy(filtered.row(first.retained[i]), next_means.row(i).begin());
-  const Calibration next{.space = Space::logits,
-                         .means = tensor_view(MatrixView<const double>(next_means), "A")};
-  const LogitFilter second = *Filtration::solve_on_logits(next, Classes{0}, Solver::logit_affine)
-                                  .logit_filter({Method::randomization, 3});
-  const Matrix<double> logits = e.logits();
-  const LogitFilter both = compose(second, first);
-  EXPECT_EQ(both.retained, (Classes{2, 3, 5, 6}));
-  expect_near(both.apply(logits), second.apply(first.apply(logits)), 1e-10);
 }
 
 TEST(Filtration, NaiveCopiesTheRetainedRowsBitForBit) {

@@ -8,13 +8,10 @@
 namespace oubli {
 namespace {
 
-std::vector<std::size_t> classes_to_check(const HeadFilter& filter, std::size_t limit) {
-  std::vector<std::size_t> chosen;
-  for (std::size_t j = 0; j < filter.classes; ++j)
-    if (!std::ranges::binary_search(filter.retained, j)) chosen.push_back(j);
-  const std::size_t step = std::max<std::size_t>(1, (filter.retained.size() + limit - 1) / limit);
-  for (std::size_t i = 0; i < filter.retained.size(); i += step)
-    chosen.push_back(filter.retained[i]);
+std::vector<std::size_t> classes_to_check(const ClassSplit& split, std::size_t limit) {
+  std::vector<std::size_t> chosen = split.forgotten;
+  const std::size_t step = std::max<std::size_t>(1, (split.retained.size() + limit - 1) / limit);
+  for (std::size_t i = 0; i < split.retained.size(); i += step) chosen.push_back(split.retained[i]);
   std::ranges::sort(chosen);
   return chosen;
 }
@@ -24,7 +21,7 @@ std::vector<std::size_t> classes_to_check(const HeadFilter& filter, std::size_t 
 MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_head,
                                  const HeadFilter& filter, const TensorView& feature_means,
                                  std::size_t limit) {
-  const std::vector<std::size_t> chosen = classes_to_check(filter, limit);
+  const std::vector<std::size_t> chosen = classes_to_check(filter.split, limit);
   const Matrix<double> m = pick_rows(feature_means, chosen);
   const Matrix<double> before = logits_of(old_head, m);
   const Matrix<double> after = logits_of(new_head, m);
@@ -44,8 +41,8 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
         g_magnitude[t] += std::abs(filter.u(t, f) * m(n, f));
       }
     }
-    for (std::size_t i = 0; i < filter.retained.size(); ++i) {
-      double expected = before(n, filter.retained[i]);
+    for (std::size_t i = 0; i < filter.split.retained.size(); ++i) {
+      double expected = before(n, filter.split.retained[i]);
       // pi |W| |m| is at most |W_z| |m| + |d| |u| |m|.
       double expected_magnitude = magnitude(n, i);
       for (std::size_t t = 0; t < g.size(); ++t) {

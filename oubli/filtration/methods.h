@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "oubli/array/matrix.h"
+#include "oubli/base/class_split.h"
 #include "oubli/base/enum_names.h"
 
 namespace oubli {
@@ -36,9 +37,7 @@ struct Target {
 // d_c = z_c - pi(a_c) as rows, forgotten x retained, for every method that needs class means.
 //   a: the mean logits of the forgotten classes, forgotten x classes
 //   shift: normalization's s_c, one per forgotten class [docs/method.md, eq. 4]
-[[nodiscard]] Matrix<double> target_offsets(const Target& target,
-                                            std::span<const std::size_t> forget,
-                                            std::span<const std::size_t> retained,
+[[nodiscard]] Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
                                             MatrixView<const double> a,
                                             std::span<const double> shift);
 

@@ -73,14 +73,13 @@ void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, St
 bool has_means_to_keep(const ForgetPlan& plan) {
   if (!plan.means || (plan.means->space == Space::logits && !plan.filtration.on_logits))
     return false;
-  return std::ranges::none_of(plan.retained,
+  return std::ranges::none_of(plan.split().retained,
                               [&](std::size_t j) { return plan.means->counts[j] == 0; });
 }
 
 // Everything in a plan but the digests.
 void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
   const HeadView& head = inputs.model->head();
-  plan.retained = retained_classes(head.classes(), request.forget);
   const bool needs_means = needs_class_means(request.method);
   if (inputs.model->shift_shows() && request.method != Method::naive &&
       !request.allow_nonlinear_tail)
@@ -192,14 +191,14 @@ ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request)
 void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
   if (!inputs.data || plan.leaks) return;
   const HeadView& head = inputs.model->head();
-  plan.leaks = check_leaks(head, plan.new_head_view(head), plan.filtration, request.forget,
-                           *inputs.data, request.seed);
+  plan.leaks =
+      check_leaks(head, plan.new_head_view(head), plan.filtration, *inputs.data, request.seed);
   // A run was checked before anything was done; for arrays only this check computes logits.
   const LeakCheck& leaks = *plan.leaks;
   if (inputs.run != nullptr || request.ignore_accuracy || leaks.kept_samples == 0) return;
   const double right =
       static_cast<double>(leaks.kept_right) / static_cast<double>(leaks.kept_samples);
-  if (near_chance(right, plan.retained.size(), leaks.kept_samples))
+  if (near_chance(right, plan.split().retained.size(), leaks.kept_samples))
     plan.warnings.push_back(
         fmt::format("labels look misaligned: the model calls {} of {} samples of retained classes "
                     "by their label, near chance. Is it the right class that goes?",
@@ -266,7 +265,8 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   };
   run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
     if (task == 1) return look_for_leaks(inputs, request, plan);
-    staged = inputs.model->stage(plan.new_head, plan.retained, outputs.model, outputs.replace);
+    staged =
+        inputs.model->stage(plan.new_head, plan.split().retained, outputs.model, outputs.replace);
     release_pages(inputs.model->bytes());
     run_tasks(4, available_cores() + 1, check_what_is_written);
   });
@@ -276,7 +276,7 @@ std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, 
   look_for_names(inputs, request, staged);
   if (outputs.class_names && !request.class_names.empty()) {
     AtomicFile& names = add(*outputs.class_names);
-    for (const std::size_t j : plan.retained) names.write(request.class_names[j] + "\n");
+    for (const std::size_t j : plan.split().retained) names.write(request.class_names[j] + "\n");
     written.push_back(digest("class names", names));
   }
   std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);

@@ -52,7 +52,6 @@ struct InputDigests {
 
 // The answer, worked out in full but not written.
 struct ForgetPlan {
-  std::vector<std::size_t> retained;
   std::optional<StoredMeans> means;  // those used: given, or gathered from the data
   FiltrationPlan filtration;
   NewHead new_head;
@@ -63,6 +62,7 @@ struct ForgetPlan {
   InputDigests digests;
   std::string new_head_sha256;  // head_digest() of the written head, once there is one
 
+  [[nodiscard]] const ClassSplit& split() const { return filtration.filter.split; }
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
 };
 

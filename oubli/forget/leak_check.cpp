@@ -29,12 +29,12 @@ std::size_t at_most(double steps, std::size_t per_sample) {
 // All samples, or a seeded choice of `most` that takes those of forgotten classes first (but no
 // more than half).
 std::vector<std::size_t> choose_for_leaks(std::span<const std::uint32_t> labels,
-                                          std::span<const std::size_t> forget, std::size_t most,
+                                          const ClassSplit& split, std::size_t most,
                                           std::uint64_t seed) {
   std::vector<std::size_t> of_forgotten;
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < labels.size(); ++i)
-    (std::ranges::find(forget, labels[i]) != forget.end() ? of_forgotten : others).push_back(i);
+    (split.forgets(labels[i]) ? of_forgotten : others).push_back(i);
   RandomStream random(seed, task_id("leak samples"));
   random.shuffle(std::span(of_forgotten));
   random.shuffle(std::span(others));
@@ -64,9 +64,9 @@ BothLogits logits_after(const HeadView& old_head, const HeadView& new_head,
                         std::span<const std::size_t> rows) {
   const Matrix<float> values = pick_samples(data.values, rows);
   if (data.space == Space::logits)
-    return {keep_columns(values, plan.filter.retained), plan.on_logits->apply(values.view())};
+    return {keep_columns(values, plan.filter.split.retained), plan.on_logits->apply(values.view())};
   const unsigned workers = available_cores();
-  return {keep_columns(logits_of(old_head, values.view(), workers), plan.filter.retained),
+  return {keep_columns(logits_of(old_head, values.view(), workers), plan.filter.split.retained),
           logits_of(new_head, values.view(), workers)};
 }
 
@@ -112,13 +112,14 @@ MeanLogit mean_logit(const HeadView& head, std::span<const std::size_t> classes)
 }
 
 MeanLogit mean_logit(const LogitFilter& filter) {
-  const auto kept = static_cast<double>(filter.retained.size());
-  MeanLogit mean{Matrix<double>(1, filter.classes), 0};
-  for (const std::size_t j : filter.retained) mean.row(0, j) = 1 / kept;
+  const auto kept = static_cast<double>(filter.split.retained.size());
+  MeanLogit mean{Matrix<double>(1, filter.split.classes), 0};
+  for (const std::size_t j : filter.split.retained) mean.row(0, j) = 1 / kept;
   for (std::size_t t = 0; t < filter.d.rows(); ++t) {
     double offset = 0;
     for (const double d : filter.d.row(t)) offset += d / kept;
-    for (std::size_t j = 0; j < filter.classes; ++j) mean.row(0, j) += offset * filter.y(t, j);
+    for (std::size_t j = 0; j < filter.split.classes; ++j)
+      mean.row(0, j) += offset * filter.y(t, j);
     mean.bias += offset * filter.beta[t];
   }
   return mean;
@@ -126,13 +127,13 @@ MeanLogit mean_logit(const LogitFilter& filter) {
 
 // Of each sample, the mean retained logit after naive deletion and after the chosen method.
 BothLogits mean_logits_after(const HeadView& old_head, const HeadView& new_head,
-                             const FiltrationPlan& plan, std::span<const std::size_t> forget,
-                             const CalibrationData& data, std::span<const std::size_t> rows) {
-  std::vector<std::size_t> new_classes(plan.filter.retained.size());
+                             const FiltrationPlan& plan, const CalibrationData& data,
+                             std::span<const std::size_t> rows) {
+  std::vector<std::size_t> new_classes(plan.filter.split.retained.size());
   std::iota(new_classes.begin(), new_classes.end(), std::size_t{0});
   const bool on_logits = data.space == Space::logits;
-  const MeanLogit naive = on_logits ? mean_logit(naive_filter(old_head.classes(), forget))
-                                    : mean_logit(old_head, plan.filter.retained);
+  const MeanLogit naive = on_logits ? mean_logit(naive_filter(plan.filter.split))
+                                    : mean_logit(old_head, plan.filter.split.retained);
   const MeanLogit chosen =
       on_logits ? mean_logit(*plan.on_logits) : mean_logit(new_head, new_classes);
   BothLogits means{Matrix<float>(rows.size(), 1), Matrix<float>(rows.size(), 1)};
@@ -153,28 +154,28 @@ BothLogits mean_logits_after(const HeadView& old_head, const HeadView& new_head,
 }  // namespace
 
 LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
-                      const FiltrationPlan& plan, std::span<const std::size_t> forget,
-                      const CalibrationData& data, std::uint64_t seed) {
+                      const FiltrationPlan& plan, const CalibrationData& data, std::uint64_t seed) {
   LeakCheck check;
-  const std::size_t kept = plan.filter.retained.size();
+  const ClassSplit& split = plan.filter.split;
+  const std::size_t kept = split.retained.size();
   if (data.space == Space::logits && !plan.on_logits) {
     check.not_checked.push_back("leaks: the filter works on features, and only logits were given");
     return check;
   }
   // One read-out is fitted per forgotten class, observer and method, on two halves.
   const double steps_per_sample = static_cast<double>(kept) * static_cast<double>(kept) * 6 *
-                                  static_cast<double>(forget.size());
+                                  static_cast<double>(split.forgotten.size());
   auto most = static_cast<std::size_t>(std::min(kReadoutSteps / steps_per_sample, 1e9));
   const bool readout = most >= kReadoutLeast;
   if (!readout) {
     most = at_most(kMeanSteps, data.values.shape[1]);
     check.not_checked.push_back(
         fmt::format("linear read-out: fitting it to {} logits for {} classes would take too long",
-                    kept, forget.size()));
+                    kept, split.forgotten.size()));
   }
   const std::size_t most_logits = std::max<std::size_t>(200, kMostElements / old_head.classes());
   const std::vector<std::size_t> rows =
-      choose_for_leaks(data.labels, forget, readout ? std::min(most, most_logits) : most, seed);
+      choose_for_leaks(data.labels, split, readout ? std::min(most, most_logits) : most, seed);
   std::vector<std::uint32_t> labels;
   labels.reserve(rows.size());
   for (const std::size_t row : rows) labels.push_back(data.labels[row]);
@@ -182,15 +183,15 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
   BothLogits logits;
   if (readout) {
     logits = logits_after(old_head, new_head, plan, data, rows);
-    compare_labels(logits, plan.filter.retained, data.labels, rows, check);
+    compare_labels(logits, plan.filter.split.retained, data.labels, rows, check);
   } else {
     const std::size_t most_labels =
         std::min(most_logits, at_most(kLabelSteps, old_head.classes() * data.values.shape[1]));
-    const std::vector<std::size_t> some = choose_for_leaks(data.labels, forget, most_labels, seed);
-    compare_labels(logits_after(old_head, new_head, plan, data, some), plan.filter.retained,
+    const std::vector<std::size_t> some = choose_for_leaks(data.labels, split, most_labels, seed);
+    compare_labels(logits_after(old_head, new_head, plan, data, some), plan.filter.split.retained,
                    data.labels, some, check);
     // One column with the same mean: the ghost is the same, a read-out of it is dropped.
-    logits = mean_logits_after(old_head, new_head, plan, forget, data, rows);
+    logits = mean_logits_after(old_head, new_head, plan, data, rows);
   }
 
   for (const Observer observer : all_values<Observer>()) {
@@ -198,8 +199,8 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
     BothLogits seen = logits;
     observe(observer, seen.naive.view());
     observe(observer, seen.chosen.view());
-    std::vector<Leak> naive = measure_leaks(seen.naive.view(), labels, forget, seed);
-    std::vector<Leak> chosen = measure_leaks(seen.chosen.view(), labels, forget, seed);
+    std::vector<Leak> naive = measure_leaks(seen.naive.view(), labels, split.forgotten, seed);
+    std::vector<Leak> chosen = measure_leaks(seen.chosen.view(), labels, split.forgotten, seed);
     if (!readout)
       for (std::vector<Leak>* const leaks : {&naive, &chosen})
         for (Leak& leak : *leaks) leak.readout.reset();
@@ -222,7 +223,7 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
                         naive[n].forgotten_class, naive[n].samples, kReadoutSamples));
     }
   }
-  for (const std::size_t c : forget)
+  for (const std::size_t c : split.forgotten)
     if (std::ranges::find(check.rows, c, &LeakRow::forgotten_class) == check.rows.end())
       check.not_checked.push_back(fmt::format("leaks of class {}: no samples of it", c));
   return check;

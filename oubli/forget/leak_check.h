@@ -43,7 +43,7 @@ struct LeakCheck {
 
 // `new_head` is the head as it will be stored, rounding included.
 [[nodiscard]] LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
-                                    const FiltrationPlan& plan, std::span<const std::size_t> forget,
-                                    const CalibrationData& data, std::uint64_t seed);
+                                    const FiltrationPlan& plan, const CalibrationData& data,
+                                    std::uint64_t seed);
 
 }  // namespace oubli

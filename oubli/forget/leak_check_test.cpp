@@ -77,7 +77,7 @@ TEST(LeakCheck, MeanLogitsGiveTheGhostOfAllLogits) {
                            [](double v) { return static_cast<float>(v); });
     for (const Space space : {Space::features, Space::logits}) {
       const LeakCheck check =
-          check_leaks(model.head, new_head, filtration, forget,
+          check_leaks(model.head, new_head, filtration,
                       model.data(space, space == Space::features ? model.features : logits), 0);
       ASSERT_EQ(check.rows.size(), 1U);
       EXPECT_FALSE(check.rows[0].readout.has_value());
@@ -85,7 +85,7 @@ TEST(LeakCheck, MeanLogitsGiveTheGhostOfAllLogits) {
       EXPECT_EQ(check.label_samples, 400U);
       EXPECT_EQ(check.label_flips, 0U);
       // A rounding can swap a pair of samples, of 100 x 300.
-      const double naive = ghost_of(before, filtration.filter.retained, model.labels);
+      const double naive = ghost_of(before, filtration.filter.split.retained, model.labels);
       EXPECT_NEAR(*check.rows[0].ghost_naive, naive, 2.0 / 30000);
       EXPECT_GT(naive, 0.6);
       if (method == Method::naive)
@@ -107,7 +107,7 @@ TEST(LeakCheck, SaysOnHowManySamplesLabelsWereCompared) {
   HeadView new_head = model.head;
   new_head.weights = stored.weights.view("new W");
   const LeakCheck check =
-      check_leaks(model.head, new_head, filtration, forget, model.data(Space::logits, logits), 0);
+      check_leaks(model.head, new_head, filtration, model.data(Space::logits, logits), 0);
   EXPECT_EQ(check.samples, 250U);
   EXPECT_EQ(check.label_samples, 200U);
 }

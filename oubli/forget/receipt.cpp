@@ -42,14 +42,12 @@ Json solver_json(const SolverReport& report) {
 // Old index, new index (null if forgotten), name (of retained classes only), samples.
 Json classes_json(const ForgetRequest& request, const ForgetPlan& plan) {
   Json list = Json::array();
-  std::size_t next = 0;
-  for (std::size_t j = 0; j < plan.filtration.filter.classes; ++j) {
-    const bool kept = next < plan.retained.size() && plan.retained[next] == j;
-    Json entry{{"old", j}, {"new", kept ? Json(next) : Json()}};
-    if (kept && !request.class_names.empty()) entry["name"] = request.class_names[j];
+  for (std::size_t j = 0; j < plan.split().classes; ++j) {
+    const auto now = plan.split().new_index(j);
+    Json entry{{"old", j}, {"new", now ? Json(*now) : Json()}};
+    if (now && !request.class_names.empty()) entry["name"] = request.class_names[j];
     if (plan.means) entry["samples"] = plan.means->counts[j];
     list.push_back(std::move(entry));
-    if (kept) ++next;
   }
   return list;
 }

@@ -172,10 +172,6 @@ RunCheck ModelRun::check(const StagedModel& staged, const HeadView& old_head,
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < source_->size(); i += step) indices.push_back(i);
   result.samples = indices.size();
-  // Old label -> new one, or none.
-  std::vector<std::size_t> place(old_head.classes(), old_head.classes());
-  for (std::size_t j = 0; j < filter.retained.size(); ++j) place[filter.retained[j]] = j;
-
   const double stored = unit_roundoff(old_head.weights.dtype);
   const double computed = std::max(stored, unit_roundoff(DType::f32));
   const double factor =
@@ -194,14 +190,14 @@ RunCheck ModelRun::check(const StagedModel& staged, const HeadView& old_head,
         for (std::size_t i = 0; i < features.rows(); ++i) {
           const std::uint32_t label = calibration_.labels[indices[first + i]];
           const std::size_t chosen = largest(batch.logits.row(i));
-          if (place[label] < filter.retained.size()) {
+          if (const auto new_label = filter.split.new_index(label)) {
             ++kept;
             if (largest(old_logits.row(i)) == label) ++right_before;
-            if (chosen == place[label]) ++right_after;
+            if (chosen == *new_label) ++right_after;
           }
           if (!result.compared_with_naive) continue;
           std::vector<double> naive;
-          for (const std::size_t j : filter.retained) naive.push_back(old_logits(i, j));
+          for (const std::size_t j : filter.split.retained) naive.push_back(old_logits(i, j));
           std::vector<double> found(batch.logits.row(i).begin(), batch.logits.row(i).end());
           if (largest(naive) != chosen) ++result.label_flips;
           centre(naive);

@@ -79,9 +79,7 @@ void check_staged(const StagedModel& staged, const HeadView& old_head, const New
         "whether the new file holds a copy of the forgotten weights: too large a search");
     return;
   }
-  std::vector<std::size_t> forgotten;
-  for (std::size_t c = 0; c < plan.filter.classes; ++c)
-    if (!std::ranges::binary_search(plan.filter.retained, c)) forgotten.push_back(c);
+  const std::vector<std::size_t>& forgotten = plan.filter.split.forgotten;
   const RowScan scan(old_head, forgotten);
   if (!scan.unrecognisable().empty())
     check.not_checked.push_back(fmt::format(

@@ -149,7 +149,7 @@ void write_means(AtomicFile& out, const StoredMeans& means) {
 
 StoredMeans shrink_means(const StoredMeans& means, const FiltrationPlan& plan,
                          std::string new_head_sha256) {
-  const auto& retained = plan.filter.retained;
+  const auto& retained = plan.filter.split.retained;
   const std::size_t dimensions = means.means.shape[1];
   auto kept = Matrix<double>::for_overwrite(retained.size(), dimensions);
   const std::size_t row_bytes = dimensions * sizeof(double);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/random.h"
@@ -95,16 +96,14 @@ Network fit(const NetworkSpec& spec, const Samples& samples, const TrainOptions&
 }
 
 // Indices of the images that stay, and their new labels.
-std::vector<std::size_t> retained_images(const ImageSet& set,
-                                         const std::vector<std::uint32_t>& without,
+std::vector<std::size_t> retained_images(const ImageSet& set, const ClassSplit& split,
                                          std::vector<std::uint32_t>& labels) {
-  const std::vector<std::uint32_t> retained = retained_classes(set.classes(), without);
   std::vector<std::size_t> images;
   for (std::size_t i = 0; i < set.size(); ++i) {
-    const auto found = std::ranges::lower_bound(retained, set.labels[i]);
-    if (found == retained.end() || *found != set.labels[i]) continue;
+    const auto label = split.new_index(set.labels[i]);
+    if (!label) continue;
     images.push_back(i);
-    labels.push_back(static_cast<std::uint32_t>(found - retained.begin()));
+    labels.push_back(static_cast<std::uint32_t>(*label));
   }
   return images;
 }
@@ -117,12 +116,12 @@ Network train(const NetworkSpec& spec, const ImageSet& set, const TrainOptions& 
   if (set.channels != spec.channels || set.height != spec.height || set.width != spec.width)
     fail(ErrorCode::usage, "{}: images of {} x {} x {}, the network takes {} x {} x {}", set.name,
          set.channels, set.height, set.width, spec.channels, spec.height, spec.width);
-  const std::size_t classes = retained_classes(set.classes(), options.without).size();
-  if (spec.classes != classes)
+  const ClassSplit split = split_classes(set.classes(), options.without);
+  if (spec.classes != split.retained.size())
     fail(ErrorCode::usage, "the network has {} classes, the images to train on {}", spec.classes,
-         classes);
+         split.retained.size());
   Samples samples;
-  const std::vector<std::size_t> images = retained_images(set, options.without, samples.labels);
+  const std::vector<std::size_t> images = retained_images(set, split, samples.labels);
   const Shape shape{spec.channels, spec.height, spec.width, false};
   samples.fill = [&](std::size_t i, float* target) {
     to_channels_last(shape, set.image(images[i]), target);
@@ -133,17 +132,16 @@ Network train(const NetworkSpec& spec, const ImageSet& set, const TrainOptions& 
 
 Network refit_head(const Network& network, const ImageSet& set, const TrainOptions& options,
                    const std::stop_token& stop) {
+  const ClassSplit split = split_classes(set.classes(), options.without);
   Samples samples;
-  const std::vector<std::size_t> images = retained_images(set, options.without, samples.labels);
+  const std::vector<std::size_t> images = retained_images(set, split, samples.labels);
   const Matrix<float> features = network.features(select_images(set, images));
   samples.fill = [&](std::size_t i, float* target) { std::ranges::copy(features.row(i), target); };
   samples.fetch = [&](std::size_t i) {
     prefetch(features.row(i).data(), features.cols() * sizeof(float));
   };
-  const NetworkSpec head{.name = "head",
-                         .channels = features.cols(),
-                         .classes = retained_classes(set.classes(), options.without).size(),
-                         .layers = {}};
+  const NetworkSpec head{
+      .name = "head", .channels = features.cols(), .classes = split.retained.size(), .layers = {}};
   const Network trained = fit(head, samples, options, stop, {});
   Network result = network;
   const auto weights = trained.head_weights();

@@ -33,7 +33,7 @@ struct TrainOptions {
   std::uint64_t seed = 0;
   std::uint64_t model = 0;
   // Classes to train without; the others are numbered anew, in order, and spec.classes counts them.
-  std::vector<std::uint32_t> without;
+  std::vector<std::size_t> without;
 };
 
 struct EpochReport {

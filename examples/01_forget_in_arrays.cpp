@@ -18,7 +18,7 @@ int main() {
   const oubli::Calibration calibration{.means = oubli::tensor_view(means.means().view(), "means"),
                                        .within_variance = means.within_variance()};
   const std::size_t forget[] = {2};
-  const oubli::FiltrationPlan plan = oubli::plan(head, calibration, forget, {});
+  const oubli::FiltrationPlan plan = oubli::plan_filtration(head, calibration, forget, {});
   std::printf("solver %s: %s\n", std::string(name_of(plan.solver->chosen)).c_str(),
               plan.solver->reason.c_str());
 

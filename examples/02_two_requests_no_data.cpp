@@ -18,7 +18,7 @@ struct State {
 State forget(const State& state, std::size_t c) {
   const oubli::HeadView head{.weights = oubli::tensor_view(state.weights.view(), "weights")};
   const oubli::Calibration calibration{.means = oubli::tensor_view(state.means.view(), "means")};
-  const auto plan = oubli::plan(head, calibration, {{c}}, {}, oubli::Solver::paper);
+  const auto plan = oubli::plan_filtration(head, calibration, {{c}}, {}, oubli::Solver::paper);
   State next{oubli::to_matrix(plan.filter.apply(head).weights.view("weights")),
              oubli::Matrix<double>(state.means.rows() - 1, state.means.cols())};
   for (std::size_t j = 0, row = 0; j < state.means.rows(); ++j)

@@ -129,8 +129,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
       request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
   if (plan.filtration.solver) text += describe_solver(*plan.filtration.solver);
   if (plan.means)
-    text += fmt::format("class means of {}, from {}\n",
-                        plan.means->space == Space::logits ? "logits" : "features",
+    text += fmt::format("class means of {}, from {}\n", name_of(plan.means->space),
                         inputs.means ? "the means file" : "the data");
   text +=
       fmt::format("self-check on {}: error {:.2g}, {:.2g} of its bound\n",

@@ -49,7 +49,7 @@ void run(const MeansOptions& options) {
   if (const auto warning = warning_of_few_samples(stored.counts, loaded.samples, label))
     say("warning: " + *warning);
   const auto [fewest, most] = std::ranges::minmax_element(stored.counts);
-  const char* const space = data.space == Space::logits ? "logits" : "features";
+  const std::string_view space = name_of(data.space);
   if (options.json) {
     const nlohmann::ordered_json result{{"means", options.output},
                                         {"space", space},

@@ -30,15 +30,7 @@ void check_means(const Calibration& calibration, std::size_t classes, std::size_
   const TensorView& means = calibration.means;
   if (means.rank() != 2 || means.shape[0] != classes || means.shape[1] != dimensions)
     fail(ErrorCode::bad_input, "{}: {}, wanted {} classes x {} {}", means.what, describe(means),
-         classes, dimensions, calibration.space == Space::logits ? "logits" : "features");
-}
-
-// Weights that average over the retained classes: 1/k' on R, 0 on C.
-Matrix<double> average_of(const ClassSplit& split) {
-  Matrix<double> weights(1, split.classes);
-  for (const std::size_t j : split.retained)
-    weights(0, j) = 1 / static_cast<double>(split.retained.size());
-  return weights;
+         classes, dimensions, name_of(calibration.space));
 }
 
 }  // namespace
@@ -91,8 +83,7 @@ Matrix<double> Filtration::offsets(const Target& target) const {
 }
 
 std::optional<LogitFilter> Filtration::logit_filter(const Target& target) const {
-  if (target.method == Method::naive) return naive_filter(split_);
-  if (target.method == Method::centre) return centre_filter(split_);
+  if (auto filter = filter_without_means(target.method, split_)) return filter;
   if (duals_.space == Space::features) return std::nullopt;
   return LogitFilter{split_, offsets(target), duals_.g.u, duals_.g.beta};
 }
@@ -102,14 +93,13 @@ HeadFilter Filtration::head_filter(const HeadView& head, const Target& target) c
   return {split_, offsets(target), duals_.g.u, duals_.g.beta};
 }
 
-FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& calibration,
-                    std::span<const std::size_t> forget, const Target& target, Solver solver) {
+FiltrationPlan plan_filtration(const HeadView& head, const std::optional<Calibration>& calibration,
+                               std::span<const std::size_t> forget, const Target& target,
+                               Solver solver) {
   validate(head);
   if (!needs_class_means(target.method)) {
-    ClassSplit split = split_for_deletion(head.classes(), forget);
-    LogitFilter filter = target.method == Method::naive ? naive_filter(std::move(split))
-                                                        : centre_filter(std::move(split));
-    HeadFilter absorbed = absorb(filter, head);
+    auto filter = filter_without_means(target.method, split_for_deletion(head.classes(), forget));
+    HeadFilter absorbed = absorb(*filter, head);
     return {std::move(absorbed), std::nullopt, {}, std::move(filter)};
   }
   if (!calibration)
@@ -131,18 +121,6 @@ FiltrationPlan plan(const HeadView& head, const std::optional<Calibration>& cali
                     "normalization does not",
                     head.classes(), head.features(), name_of(target.method)));
   return result;
-}
-
-LogitFilter naive_filter(ClassSplit split) {
-  Matrix<double> d(0, split.retained.size()), y(0, split.classes);
-  return {std::move(split), std::move(d), std::move(y), {}};
-}
-
-LogitFilter centre_filter(ClassSplit split) {
-  Matrix<double> minus_one(1, split.retained.size());
-  std::ranges::fill(minus_one.flat(), -1.0);
-  Matrix<double> average = average_of(split);
-  return {std::move(split), std::move(minus_one), std::move(average), {0.0}};
 }
 
 }  // namespace oubli

@@ -56,14 +56,10 @@ struct FiltrationPlan {
   std::vector<std::string> warnings;          // in plain words, for the person who asked
   std::optional<LogitFilter> on_logits = {};  // the same filter on logits; none for features
 };
-[[nodiscard]] FiltrationPlan plan(const HeadView& head,
-                                  const std::optional<Calibration>& calibration,
-                                  std::span<const std::size_t> forget, const Target& target,
-                                  Solver solver = Solver::automatic);
-
-// F = pi: the output unit is cut off.
-[[nodiscard]] LogitFilter naive_filter(ClassSplit split);
-// F = (I - 11^T/k') pi: the retained logits minus their mean.
-[[nodiscard]] LogitFilter centre_filter(ClassSplit split);
+[[nodiscard]] FiltrationPlan plan_filtration(const HeadView& head,
+                                             const std::optional<Calibration>& calibration,
+                                             std::span<const std::size_t> forget,
+                                             const Target& target,
+                                             Solver solver = Solver::automatic);
 
 }  // namespace oubli

@@ -254,8 +254,9 @@ TEST(Filtration, NormalizationEqualsNaiveAfterSoftmaxForEverySolver) {
       for (const Solver solver : c.solvers) {
         const HeadView head = c.example.head();
         const auto calibration = feature_calibration(means);
-        const NewHead naive = plan(head, {}, forget, {Method::naive}).filter.apply(head);
-        const NewHead normalized = plan(head, calibration, forget, {}, solver).filter.apply(head);
+        const NewHead naive = plan_filtration(head, {}, forget, {Method::naive}).filter.apply(head);
+        const NewHead normalized =
+            plan_filtration(head, calibration, forget, {}, solver).filter.apply(head);
         expect_same_softmax_and_labels(logits_after(c.example, naive),
                                        logits_after(c.example, normalized), 1e-9);
       }
@@ -282,7 +283,8 @@ TEST(Filtration, MeanIdentityHoldsForEverySolverMethodAndType) {
            {Solver::paper, Solver::affine, Solver::logit_affine, Solver::ridge})
         for (const Method method : {Method::naive, Method::normalization, Method::randomization,
                                     Method::zeroing, Method::centre}) {
-          const auto p = plan(head, feature_calibration(means), Classes{0, 7}, {method, 4}, solver);
+          const auto p =
+              plan_filtration(head, feature_calibration(means), Classes{0, 7}, {method, 4}, solver);
           const NewHead next = p.filter.apply(head);
           const auto check = check_mean_identity(head, view_of(next, head), p.filter,
                                                  tensor_view(means.means().view(), "m"));
@@ -296,7 +298,7 @@ TEST(Filtration, MeanIdentityHoldsForEverySolverMethodAndType) {
 TEST(Filtration, MeanIdentityNoticesAWrongHead) {
   const Example e = make_example(5, 8, true);
   const ClassMeans means = e.means();
-  const auto p = plan(e.head(), feature_calibration(means), Classes{1}, {});
+  const auto p = plan_filtration(e.head(), feature_calibration(means), Classes{1}, {});
   NewHead next = p.filter.apply(e.head());
   Matrix<double> W = to_matrix(next.weights.view("W"));
   W(2, 3) += 1e-9;
@@ -311,8 +313,8 @@ TEST(Filtration, RetainedMeansStayAndForgottenOnesGoToTheTarget) {
   const ClassMeans means = e.means();
   const Matrix<double> z(1, 5, {5, 4, 3, 2, 1});
   for (const Solver solver : {Solver::paper, Solver::affine, Solver::logit_affine}) {  // r = 0
-    const auto p =
-        plan(e.head(), feature_calibration(means), Classes{2}, {Method::custom, 0, 0, z}, solver);
+    const auto p = plan_filtration(e.head(), feature_calibration(means), Classes{2},
+                                   {Method::custom, 0, 0, z}, solver);
     EXPECT_LT(p.solver->residual_forgotten, 1e-10);
     EXPECT_LT(p.solver->residual_retained, 1e-10);
     const NewHead next = p.filter.apply(e.head());
@@ -325,7 +327,7 @@ TEST(Filtration, RetainedMeansStayAndForgottenOnesGoToTheTarget) {
   // Ridge is exact on the forgotten class for any number of classes, and nearly so on the others.
   const Example many = make_example(200, 20, true);
   const ClassMeans many_means = many.means();
-  const auto p = plan(many.head(), feature_calibration(many_means), Classes{7, 100}, {});
+  const auto p = plan_filtration(many.head(), feature_calibration(many_means), Classes{7, 100}, {});
   EXPECT_EQ(p.solver->chosen, Solver::ridge);
   EXPECT_LT(p.solver->residual_forgotten, 1e-10);
   EXPECT_GT(p.solver->residual_retained, 1e-3) << "or r = 0 was possible after all";
@@ -343,13 +345,13 @@ TEST(Filtration, ThreeRequestsFromStoredMeansEqualRedoingEachFromData) {
         ClassMeans fresh(e.W.rows(), 16);
         fresh.add(e.x.view(), e.labels);
         const auto from_data =
-            plan(e.head(), feature_calibration(fresh), Classes{c}, {method}, solver)
+            plan_filtration(e.head(), feature_calibration(fresh), Classes{c}, {method}, solver)
                 .filter.apply(e.head());
         const Calibration kept{.space = Space::features,
                                .means = tensor_view(MatrixView<const double>(stored), "stored"),
                                .within_variance = fresh.within_variance()};
         const auto from_stored =
-            plan(e.head(), kept, Classes{c}, {method}, solver).filter.apply(e.head());
+            plan_filtration(e.head(), kept, Classes{c}, {method}, solver).filter.apply(e.head());
         expect_near(to_matrix(from_data.weights.view("a")),
                     to_matrix(from_stored.weights.view("b")), 1e-9);
 
@@ -385,8 +387,9 @@ TEST(Filtration, OneByOneAgainstAllAtOnce) {
       const Calibration calibration{.space = Space::features,
                                     .means = tensor_view(MatrixView<const double>(m), "m"),
                                     .within_variance = means.within_variance()};
-      const NewHead next = plan(current.head(), calibration, Classes{c}, {method}, solver)
-                               .filter.apply(current.head());
+      const NewHead next =
+          plan_filtration(current.head(), calibration, Classes{c}, {method}, solver)
+              .filter.apply(current.head());
       current.W = to_matrix(next.weights.view("W"));
       current.b = to_vector(next.bias->view("b"));
       Matrix<double> kept(m.rows() - 1, 15);
@@ -397,9 +400,9 @@ TEST(Filtration, OneByOneAgainstAllAtOnce) {
     return current.logits();
   };
   const auto at_once = [&](Method method, Solver solver) {
-    return logits_after(e,
-                        plan(e.head(), feature_calibration(means), Classes{2, 6}, {method}, solver)
-                            .filter.apply(e.head()));
+    return logits_after(
+        e, plan_filtration(e.head(), feature_calibration(means), Classes{2, 6}, {method}, solver)
+               .filter.apply(e.head()));
   };
   for (const Solver solver : {Solver::paper, Solver::affine, Solver::ridge}) {
     expect_near(one_by_one(Method::naive, solver), at_once(Method::naive, solver), 1e-9);
@@ -417,7 +420,8 @@ TEST(Filtration, NaiveCopiesTheRetainedRowsBitForBit) {
     Tensor W{type, {5, 33}, std::vector<std::byte>(5 * 33 * size_of(type))};
     encode(type, e.W.flat(), W.bytes);
     const HeadView head{W.view("W"), false, 1, {}, 1};
-    const NewHead next = plan(head, {}, Classes{0, 3}, {Method::naive}).filter.apply(head);
+    const NewHead next =
+        plan_filtration(head, {}, Classes{0, 3}, {Method::naive}).filter.apply(head);
     std::vector<std::byte> expected;
     for (const std::size_t j : {1U, 2U, 4U})
       expected.insert(expected.end(),
@@ -431,9 +435,11 @@ TEST(Filtration, NaiveCopiesTheRetainedRowsBitForBit) {
 TEST(Filtration, FeatureSolversAddABiasAndSaySo) {
   const Example e = make_example(5, 8, false);
   const ClassMeans means = e.means();
-  const auto affine = plan(e.head(), feature_calibration(means), Classes{0}, {}, Solver::affine);
+  const auto affine =
+      plan_filtration(e.head(), feature_calibration(means), Classes{0}, {}, Solver::affine);
   EXPECT_TRUE(affine.filter.apply(e.head()).bias_added);
-  const auto paper = plan(e.head(), feature_calibration(means), Classes{0}, {}, Solver::paper);
+  const auto paper =
+      plan_filtration(e.head(), feature_calibration(means), Classes{0}, {}, Solver::paper);
   EXPECT_FALSE(paper.filter.apply(e.head()).bias_added);
 }
 
@@ -485,7 +491,7 @@ TEST(Filtration, RidgeIsTheConstrainedLeastSquaresOptimum) {
 TEST(Filtration, AutoChoosesByCondition) {
   const auto chosen = [](const Example& e) {
     const ClassMeans means = e.means();
-    return plan(e.head(), feature_calibration(means), Classes{1}, {}).solver->chosen;
+    return plan_filtration(e.head(), feature_calibration(means), Classes{1}, {}).solver->chosen;
   };
   EXPECT_EQ(chosen(make_example(8, 20, true)), Solver::paper);
   EXPECT_EQ(chosen(make_example(30, 8, true)), Solver::ridge);
@@ -505,7 +511,7 @@ TEST(Filtration, GainIsMeasuredOnTheSample) {
   calibration.sample = tensor_view(MatrixView<const float>(e.x), "x");
   calibration.sample_labels = e.labels;
   for (const Solver solver : {Solver::paper, Solver::affine, Solver::logit_affine, Solver::ridge}) {
-    const auto p = plan(e.head(), calibration, Classes{2}, {}, solver);
+    const auto p = plan_filtration(e.head(), calibration, Classes{2}, {}, solver);
     ASSERT_TRUE(p.solver->gain_measured);
     double sum = 0;  // straight from the definition
     for (std::size_t i = 0; i < e.x.rows(); ++i) {
@@ -536,7 +542,7 @@ TEST(Filtration, ImpossibleRequestsAreRefused) {
   const ClassMeans means = e.means();
   const auto ask = [&](Classes forget, Target target = {}) {
     return [&e, &means, forget, target] {
-      (void)plan(e.head(), feature_calibration(means), forget, target);
+      (void)plan_filtration(e.head(), feature_calibration(means), forget, target);
     };
   };
   error_of(ask({}), ErrorCode::usage);
@@ -545,11 +551,12 @@ TEST(Filtration, ImpossibleRequestsAreRefused) {
   error_of(ask({0, 1, 2}), ErrorCode::unfilterable);
   const Matrix<double> wrong(1, 2);
   error_of(ask({0}, {Method::custom, 0, 0, wrong}), ErrorCode::bad_input);
-  error_of([&] { (void)plan(e.head(), {}, Classes{0}, {}); }, ErrorCode::usage);
+  error_of([&] { (void)plan_filtration(e.head(), {}, Classes{0}, {}); }, ErrorCode::usage);
   const Matrix<double> other(4, 5);
   error_of(
       [&] {
-        (void)plan(e.head(), Calibration{.means = tensor_view(other.view(), "m")}, Classes{0}, {});
+        (void)plan_filtration(e.head(), Calibration{.means = tensor_view(other.view(), "m")},
+                              Classes{0}, {});
       },
       ErrorCode::bad_input);
 }
@@ -559,7 +566,9 @@ TEST(Filtration, ASingularMatrixUnderThePapersSolverNamesTheOthers) {
   for (std::size_t d = 0; d < 10; ++d) e.W(3, d) = e.W(2, d);  // two equal rows: A is singular
   const ClassMeans means = e.means();
   const std::string message = error_of(
-      [&] { (void)plan(e.head(), feature_calibration(means), Classes{0}, {}, Solver::paper); },
+      [&] {
+        (void)plan_filtration(e.head(), feature_calibration(means), Classes{0}, {}, Solver::paper);
+      },
       ErrorCode::unfilterable);
   EXPECT_NE(message.find("affine"), std::string::npos);
   EXPECT_NE(message.find("ridge"), std::string::npos);
@@ -567,7 +576,8 @@ TEST(Filtration, ASingularMatrixUnderThePapersSolverNamesTheOthers) {
 
 TEST(Filtration, CentreMakesTheMeanLogitConstant) {
   const Example e = make_example(6, 10, true);
-  const NewHead next = plan(e.head(), {}, Classes{5}, {Method::centre}).filter.apply(e.head());
+  const NewHead next =
+      plan_filtration(e.head(), {}, Classes{5}, {Method::centre}).filter.apply(e.head());
   const Matrix<double> after = logits_after(e, next);
   for (std::size_t n = 0; n < after.rows(); ++n)
     EXPECT_NEAR(std::accumulate(after.row(n).begin(), after.row(n).end(), 0.0), 0, 1e-12 * 100);

@@ -1,5 +1,6 @@
 #include "oubli/filtration/methods.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,6 +11,40 @@ namespace oubli {
 
 bool needs_class_means(Method method) {
   return method != Method::naive && method != Method::centre;
+}
+
+LogitFilter naive_filter(ClassSplit split) {
+  Matrix<double> d(0, split.retained.size()), y(0, split.classes);
+  return {std::move(split), std::move(d), std::move(y), {}};
+}
+
+LogitFilter centre_filter(ClassSplit split) {
+  Matrix<double> minus_one(1, split.retained.size());
+  std::ranges::fill(minus_one.flat(), -1.0);
+  Matrix<double> average = average_of(split);
+  return {std::move(split), std::move(minus_one), std::move(average), {0.0}};
+}
+
+std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split) {
+  switch (method) {
+    case Method::naive:
+      return naive_filter(std::move(split));
+    case Method::centre:
+      return centre_filter(std::move(split));
+    case Method::normalization:
+    case Method::randomization:
+    case Method::zeroing:
+    case Method::custom:
+      break;
+  }
+  return std::nullopt;
+}
+
+Matrix<double> average_of(const ClassSplit& split) {
+  Matrix<double> weights(1, split.classes);
+  for (const std::size_t j : split.retained)
+    weights(0, j) = 1 / static_cast<double>(split.retained.size());
+  return weights;
 }
 
 Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
@@ -37,9 +72,12 @@ Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
         case Method::custom:
           d(n, i) = target.custom(n, i) - pi_a;
           break;
-        default:
+        case Method::zeroing:
           d(n, i) = -pi_a;
-          break;  // zeroing
+          break;
+        case Method::naive:
+        case Method::centre:
+          break;  // no target
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "oubli/array/matrix.h"
 #include "oubli/base/class_split.h"
 #include "oubli/base/enum_names.h"
+#include "oubli/filtration/filter.h"
 
 namespace oubli {
 
@@ -26,6 +27,15 @@ struct EnumNames<Method> {
 };
 // naive and centre are the same whatever the class means are.
 [[nodiscard]] bool needs_class_means(Method method);
+
+// F = pi: the output unit is cut off.
+[[nodiscard]] LogitFilter naive_filter(ClassSplit split);
+// F = (I - 11^T/k') pi: the retained logits minus their mean.
+[[nodiscard]] LogitFilter centre_filter(ClassSplit split);
+// One of these, or none if the method needs class means.
+[[nodiscard]] std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split);
+// Weights that average over the retained classes: 1/k' on R, 0 on C.
+[[nodiscard]] Matrix<double> average_of(const ClassSplit& split);
 
 struct Target {
   Method method = Method::normalization;

@@ -162,7 +162,9 @@ struct Problem {
         result.wanted = kAffine;
         result.g = solve_affine(means, forget);
         break;
-      default:
+      case Solver::automatic:
+      case Solver::ridge:
+        OUBLI_ASSERT(solver != Solver::automatic);
         if (forget.size() > spanned + 1)
           fail(ErrorCode::unfilterable,
                "solver ridge can forget at most features + 1 = {} classes at once, not {}",

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +10,7 @@
 #include "oubli/array/matrix.h"
 #include "oubli/array/tensor.h"
 #include "oubli/base/enum_names.h"
+#include "oubli/filtration/calibration.h"
 #include "oubli/filtration/head.h"
 #include "oubli/filtration/solvers.h"
 
@@ -26,21 +25,6 @@ struct EnumNames<Solver> {
                                                 {Solver::affine, "affine"},
                                                 {Solver::logit_affine, "logit-affine"},
                                                 {Solver::ridge, "ridge"}};
-};
-
-// What the class means are means of.
-enum class Space { logits, features };
-
-// What is known of the classes. Rows of `means` are classes.
-struct Calibration {
-  Space space = Space::features;
-  TensorView means;  // classes x (classes or features), any float type
-  double within_variance = std::numeric_limits<double>::quiet_NaN();  // ClassMeans::within_variance
-  // Data (of `space`), if at hand, with its labels: the gain is measured on every so many of its
-  // rows, else estimated as |u| sigma.
-  TensorView sample{};
-  std::span<const std::uint32_t> sample_labels{};
-  std::size_t sample_step = 1;
 };
 
 // What the solver did, for people and receipts.

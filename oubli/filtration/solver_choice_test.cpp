@@ -76,23 +76,23 @@ TEST(SolverChoice, ALastResortIsAWarning) {
   for (std::size_t d = 0; d < 30; ++d)
     problem.means(1, d) = problem.means(0, d) + 1e-4 * problem.means(1, d);
   const std::vector<std::size_t> both{0, 1};
-  const auto poor = plan(problem.head(), problem.on_features(), both, {});
+  const auto poor = plan_filtration(problem.head(), problem.on_features(), both, {});
   EXPECT_EQ(poor.solver->chosen, Solver::ridge);
   ASSERT_EQ(poor.warnings.size(), 1U);
   EXPECT_NE(poor.warnings[0].find("gain"), std::string::npos);
   EXPECT_LT(poor.solver->residual_forgotten, 1e-6);
 
   const Problem good(12, 30);
-  EXPECT_TRUE(plan(good.head(), good.on_features(0.01), both, {}).warnings.empty());
+  EXPECT_TRUE(plan_filtration(good.head(), good.on_features(0.01), both, {}).warnings.empty());
 }
 
 TEST(SolverChoice, AGuessedPenaltyIsAWarning) {
   const Problem problem(12, 4);
   const std::vector<std::size_t> one{3};
-  const auto guessed = plan(problem.head(), problem.on_features(std::nan("")), one, {});
+  const auto guessed = plan_filtration(problem.head(), problem.on_features(std::nan("")), one, {});
   ASSERT_EQ(guessed.warnings.size(), 1U);
   EXPECT_NE(guessed.warnings[0].find("guesses its penalty"), std::string::npos);
-  EXPECT_TRUE(plan(problem.head(), problem.on_features(0.01), one, {}).warnings.empty());
+  EXPECT_TRUE(plan_filtration(problem.head(), problem.on_features(0.01), one, {}).warnings.empty());
 }
 
 // What a refusal recommends can be had with the same data.

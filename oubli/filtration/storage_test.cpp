@@ -96,8 +96,8 @@ TEST(Storage, ResultsDoNotDependOnAddresses) {
         Shifted weights(W, shift), means(space == Space::logits ? A : M, 56 - shift);
         const HeapAt heap(shift / 16 * 16);  // heaps differ in where they have room, too
         const FiltrationPlan done =
-            plan({weights.view()}, Calibration{.space = space, .means = means.view()}, kForget,
-                 {.method = Method::zeroing}, solver);
+            plan_filtration({weights.view()}, Calibration{.space = space, .means = means.view()},
+                            kForget, {.method = Method::zeroing}, solver);
         const Tensor found = done.filter.apply({weights.view()}).weights;
         if (!first) first = found;
         EXPECT_EQ(found.bytes, first->bytes) << shift;
@@ -133,7 +133,7 @@ TEST(Storage, TheSelfCheckKnowsWhatEachTypeRounds) {
     HeadView head{W.view("W")};
     head.bias = b.view("b");
     const Calibration known{.means = tensor_view(M.view(), "M")};
-    const FiltrationPlan done = plan(head, known, kForget, {}, Solver::affine);
+    const FiltrationPlan done = plan_filtration(head, known, kForget, {}, Solver::affine);
     NewHead made = done.filter.apply(head);
     if (spoil != 0) {
       std::vector<double> values(made.weights.view("").count());
@@ -162,7 +162,7 @@ TEST(Storage, ABiasKeepsItsShape) {
   HeadView head{W.view("W")};
   head.bias = b.view("b");
   const NewHead naive =
-      plan(head, std::nullopt, kForget, {.method = Method::naive}).filter.apply(head);
+      plan_filtration(head, std::nullopt, kForget, {.method = Method::naive}).filter.apply(head);
   EXPECT_EQ(naive.bias->shape, (std::vector<std::size_t>{1, 4}));
   b.shape = {2, 3};
   head.bias = b.view("b");
@@ -181,7 +181,8 @@ TEST(Storage, SolversRefuseLogitsThatMustBeDependent) {
     for (const Calibration& known :
          {Calibration{.space = Space::logits, .means = seen},
           Calibration{.space = Space::features, .means = tensor_view(M.view(), "M")}}) {
-      const Error error = error_of([&] { (void)plan(head, known, kForget, {}, solver); });
+      const Error error =
+          error_of([&] { (void)plan_filtration(head, known, kForget, {}, solver); });
       EXPECT_EQ(error.code(), ErrorCode::unfilterable);
       EXPECT_THAT(error.what(), HasSubstr("10 classes on 4 features"));
     }
@@ -192,7 +193,7 @@ TEST(Storage, SolversRefuseLogitsThatMustBeDependent) {
     EXPECT_EQ(error.code(), ErrorCode::unfilterable);
   }
   const FiltrationPlan done =
-      plan(head, Calibration{.space = Space::logits, .means = seen}, kForget, {});
+      plan_filtration(head, Calibration{.space = Space::logits, .means = seen}, kForget, {});
   EXPECT_EQ(done.solver->chosen, Solver::ridge);
 }
 
@@ -201,7 +202,7 @@ TEST(Storage, ASolverThatAutoWouldNotTakeIsDoubted) {
   const Matrix<double> M = random_matrix(6, 9, 4);
   const Calibration known{.means = tensor_view(M.view(), "M"), .within_variance = 1e6};
   const FiltrationPlan done =
-      plan({tensor_view(W.view(), "W")}, known, kForget, {}, Solver::affine);
+      plan_filtration({tensor_view(W.view(), "W")}, known, kForget, {}, Solver::affine);
   ASSERT_FALSE(done.warnings.empty());
   EXPECT_THAT(done.warnings[0], HasSubstr("gain"));
 }

@@ -47,7 +47,7 @@ CalibrationData load_calibration(Space space, const std::string& values, const s
   CalibrationData data;
   data.space = space;
   data.values = owner->values.view;
-  const std::string kind = space == Space::logits ? "logits" : "features";
+  const std::string kind(name_of(space));
   const std::optional<std::size_t> width = space == Space::logits ? classes : features;
   if (data.values.rank() != 2 || !is_float(data.values.dtype))
     fail(ErrorCode::bad_input, "{}: {}, wanted a float matrix of samples x {}", data.values.what,

@@ -120,7 +120,8 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
           std::max<std::size_t>(1, (inputs.data->samples() + kGainSamples - 1) / kGainSamples);
     }
   }
-  plan.filtration = oubli::plan(head, calibration, request.forget, target, request.solver);
+  plan.filtration =
+      oubli::plan_filtration(head, calibration, request.forget, target, request.solver);
   plan.new_head = plan.filtration.filter.apply(head);
   const HeadView new_head = plan.new_head_view(head);
   plan.self_check =

@@ -66,7 +66,8 @@ TEST(LeakCheck, MeanLogitsGiveTheGhostOfAllLogits) {
   std::vector<std::size_t> all(classes - 1);
   std::iota(all.begin(), all.end(), std::size_t{0});
   for (const Method method : {Method::naive, Method::centre}) {
-    const FiltrationPlan filtration = plan(model.head, std::nullopt, forget, {.method = method});
+    const FiltrationPlan filtration =
+        plan_filtration(model.head, std::nullopt, forget, {.method = method});
     const NewHead stored = filtration.filter.apply(model.head);
     HeadView new_head = model.head;
     new_head.weights = stored.weights.view("new W");
@@ -102,7 +103,7 @@ TEST(LeakCheck, SaysOnHowManySamplesLabelsWereCompared) {
   const Matrix<float> logits = normals(250, 3300, 2);
   const std::vector<std::size_t> forget{1};
   const FiltrationPlan filtration =
-      plan(model.head, std::nullopt, forget, {.method = Method::centre});
+      plan_filtration(model.head, std::nullopt, forget, {.method = Method::centre});
   const NewHead stored = filtration.filter.apply(model.head);
   HeadView new_head = model.head;
   new_head.weights = stored.weights.view("new W");

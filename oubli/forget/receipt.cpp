@@ -55,7 +55,7 @@ Json classes_json(const ForgetRequest& request, const ForgetPlan& plan) {
 Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
                       const ForgetPlan& plan) {
   if (!plan.means) return {};
-  Json json{{"means_of", plan.means->space == Space::logits ? "logits" : "features"},
+  Json json{{"means_of", name_of(plan.means->space)},
             {"from", inputs.means ? "means file" : "data"}};
   if (inputs.means) json["means_files"] = files_json(plan.digests.means);
   if (inputs.data) json["data_files"] = files_json(plan.digests.data);

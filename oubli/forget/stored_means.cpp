@@ -20,8 +20,6 @@ namespace {
 constexpr char kFormat[] = "oubli-means";
 constexpr int kVersionOfFormat = 1;
 
-std::string_view name_of(Space space) { return space == Space::logits ? "logits" : "features"; }
-
 template <typename T>
 Tensor vector_tensor(DType type, std::span<const T> values) {
   const auto bytes = std::as_bytes(values);

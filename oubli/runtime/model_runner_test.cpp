@@ -76,8 +76,8 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
       wrong.weight_scale *= 1.05;
       EXPECT_GT(head_mismatch(wrong, before), 1);
 
-      const FiltrationPlan naive =
-          plan(model.head(), std::nullopt, std::vector<std::size_t>{1}, {.method = Method::naive});
+      const FiltrationPlan naive = plan_filtration(
+          model.head(), std::nullopt, std::vector<std::size_t>{1}, {.method = Method::naive});
       const fs::path path = folder / "new.onnx";
       StagedModel staged = model.stage(naive.filter.apply(model.head()), retained, path, true);
       // Run from the temporaries, before anything has its final name.

@@ -9,7 +9,7 @@ int main() {
   const oubli::HeadView head{.weights = oubli::tensor_view(weights.view(), "W")};
   const oubli::Calibration calibration{.means = oubli::tensor_view(means.view(), "means")};
   const std::size_t forget[] = {1};
-  const auto plan = oubli::plan(head, calibration, forget, {});
+  const auto plan = oubli::plan_filtration(head, calibration, forget, {});
   const oubli::NewHead next = plan.filter.apply(head);
   std::printf("%zu classes left, solver %s\n", next.weights.shape[0],
               std::string(oubli::name_of(plan.solver->chosen)).c_str());

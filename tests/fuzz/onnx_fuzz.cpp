@@ -35,8 +35,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       if (names && names->size() != head.classes()) std::abort();
     });
     const std::vector<std::size_t> forget{1};
-    const NewHead new_head = plan(head.view(), std::nullopt, forget, {.method = Method::naive})
-                                 .filter.apply(head.view());
+    const NewHead new_head =
+        plan_filtration(head.view(), std::nullopt, forget, {.method = Method::naive})
+            .filter.apply(head.view());
     (void)rewrite_onnx(model, head, new_head, forget, "new.onnx");
     const std::vector<std::byte> rewritten = model.message().encode();
     const onnx::Model read(rewritten, "rewritten", "/nonexistent");

@@ -6,6 +6,7 @@
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/digest.h"
+#include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
@@ -81,18 +82,19 @@ void run(const ForgetOptions& options) {
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options);
 
-  ForgetPlan plan = plan_forget(loaded.inputs, request);
+  const ForgetPlan plan = plan_forget(loaded.inputs, request, loaded.stop);
   if (options.dry_run) {
-    look_for_leaks(loaded.inputs, request, plan);
+    const ForgetOutcome outcome = look_for_leaks(loaded.inputs, request, plan);
+    throw_if_stopped(loaded.stop);
     if (options.json) {
       nlohmann::ordered_json json{{"dry_run", true},
                                   {"head", head_json(*loaded.model, plan.digests.head)}};
-      json.update(plan_json(loaded.inputs, request, plan));
+      json.update(plan_json(loaded.inputs, request, plan, outcome));
       fmt::print("{}\n", to_text(json, 1));
     } else {
       fmt::print("{}{}dry run: nothing was written\n",
                  describe_model(*loaded.model, loaded.class_names),
-                 describe_plan(loaded.inputs, request, plan));
+                 describe_plan(loaded.inputs, request, plan, outcome));
     }
     return;
   }
@@ -100,23 +102,23 @@ void run(const ForgetOptions& options) {
   outputs.replace = options.force;
   if (!options.sign.empty()) outputs.signing_key = options.sign;
   if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
-  const std::string receipt = carry_out(loaded.inputs, request, plan, outputs);
+  const ForgetOutcome outcome = carry_out(loaded.inputs, request, plan, outputs, loaded.stop);
   if (!options.report.empty()) {
     const std::vector<std::filesystem::path> inputs{receipt_path(options.output)};
     report::write_report(inputs, options.report, options.force);
   }
   if (options.json) {
-    fmt::print("{}", receipt);
+    fmt::print("{}", outcome.receipt);
     return;
   }
   fmt::print("{}{}", describe_model(*loaded.model, loaded.class_names),
-             describe_plan(loaded.inputs, request, plan));
-  fmt::print("{}", describe_findings(*loaded.model, receipt));
+             describe_plan(loaded.inputs, request, plan, outcome));
+  fmt::print("{}", describe_findings(*loaded.model, outcome));
   fmt::print("\nwritten: {} ({} classes)\nreceipt: {}\n", options.output,
              plan.split().retained.size(), receipt_path(options.output).string());
   if (plan.means && std::filesystem::exists(means_path(options.output)))
     fmt::print("means:   {}\n", means_path(options.output).string());
-  fmt::print("{}", describe_digests(receipt));
+  fmt::print("{}", describe_digests(plan, outcome));
   fmt::print("\nWhat this does not do:\n");
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
   if (request.forget.size() == 1)

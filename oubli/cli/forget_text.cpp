@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
@@ -115,7 +113,7 @@ std::string describe_model(const ModelFile& model, std::span<const std::string> 
 }
 
 std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& request,
-                          const ForgetPlan& plan) {
+                          const ForgetPlan& plan, const ForgetOutcome& outcome) {
   std::vector<std::string> forgotten;
   for (const std::size_t c : request.forget)
     forgotten.push_back(
@@ -133,57 +131,45 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
                         inputs.means ? "the means file" : "the data");
   text +=
       fmt::format("self-check on {}: error {:.2g}, {:.2g} of its bound\n",
-                  plan.self_check.on_class_means ? "the class means" : "random vectors",
-                  plan.self_check.identity.largest_error, plan.self_check.identity.largest_ratio);
-  if (inputs.run != nullptr) text += describe_run(inputs.run->report(), plan.run_check);
-  if (plan.leaks && !plan.leaks->rows.empty()) {
+                  plan.head_check.on_class_means ? "the class means" : "random vectors",
+                  plan.head_check.identity.largest_error, plan.head_check.identity.largest_ratio);
+  if (inputs.run != nullptr) text += describe_run(inputs.run->report(), outcome.run_check);
+  if (outcome.leaks && !outcome.leaks->rows.empty()) {
     text += fmt::format(
         "\nleak check on {} samples: can an observer of one model tell the forgotten class's "
         "inputs?\n"
         "(AUC, 0.5 to 1; the floor is that of a retrained network, unknown here and above 0.5)\n",
-        plan.leaks->samples);
-    text += leak_table(*plan.leaks, request);
+        outcome.leaks->samples);
+    text += leak_table(*outcome.leaks, request);
     text += fmt::format("labels that differ from naive deletion: {} of {}\n",
-                        plan.leaks->label_flips, plan.leaks->label_samples);
+                        outcome.leaks->label_flips, outcome.leaks->label_samples);
   }
-  for (const std::string& warning : plan.warnings) text += fmt::format("warning: {}\n", warning);
-  for (const std::string& warning : plan.self_check.warnings)
+  for (const std::string& warning : warnings_of(plan, outcome))
     text += fmt::format("warning: {}\n", warning);
   if (!inputs.data) text += "not checked: leaks, since no data was given\n";
-  if (plan.leaks)
-    for (const std::string& what : plan.leaks->not_checked)
+  if (outcome.leaks)
+    for (const std::string& what : outcome.leaks->not_checked)
       text += fmt::format("not checked: {}\n", what);
   return text;
 }
 
-std::string describe_digests(std::string_view receipt) {
-  const auto parsed = parse_receipt(receipt, "the receipt");
+std::string describe_digests(const ForgetPlan& plan, const ForgetOutcome& outcome) {
   std::string text;
-  const auto add = [&](const char* what, const auto& files) {
-    for (const auto& file : files)
-      text +=
-          fmt::format("sha256 of {} {}: {}\n", what, file.at("name").template get<std::string>(),
-                      file.at("sha256").template get<std::string>());
-  };
-  add("the input", parsed.at("input").at("files"));
-  add("the output", parsed.at("output").at("files"));
-  if (const auto& from = parsed.at("calibration"); from.contains("means_files"))
-    add("the means", from.at("means_files"));
+  for (const auto& [what, files] :
+       {std::pair("input", &plan.digests.model), std::pair("output", &outcome.written),
+        std::pair("means", &plan.digests.means)})
+    for (const FileDigest& file : *files)
+      text += fmt::format("sha256 of the {} {}: {}\n", what, file.name, file.sha256);
   return text;
 }
 
-std::string describe_findings(const ModelFile& model, std::string_view receipt) {
+std::string describe_findings(const ModelFile& model, const ForgetOutcome& outcome) {
   std::string text;
   const std::vector<Finding> before = model.findings();
-  const auto parsed = parse_receipt(receipt, "the receipt");
-  for (const auto& finding : parsed.at("findings")) {
-    const auto where = finding.at("where").get<std::string>();
-    const auto what = finding.at("text").get<std::string>();
-    if (std::ranges::any_of(
-            before, [&](const Finding& old) { return old.where == where && old.text == what; }))
-      continue;
-    text += fmt::format("note: {}{}{}\n", where, where.empty() ? "" : " ", what);
-  }
+  for (const Finding& finding : outcome.findings)
+    if (std::ranges::find(before, finding) == before.end())
+      text += fmt::format("note: {}{}{}\n", finding.where, finding.where.empty() ? "" : " ",
+                          finding.text);
   return text;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "oubli/forget/forget.h"
 
@@ -11,11 +10,11 @@ namespace oubli::cli {
 [[nodiscard]] std::string describe_model(const ModelFile& model,
                                          std::span<const std::string> class_names);
 [[nodiscard]] std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& request,
-                                        const ForgetPlan& plan);
-// SHA-256 of what went in and what came out, as the receipt has them.
-[[nodiscard]] std::string describe_digests(std::string_view receipt);
-// What a receipt says about the written model beyond what describe_model() says of the old one:
-// names that are still in it, metadata that could not be cut, tensors that were removed.
-[[nodiscard]] std::string describe_findings(const ModelFile& model, std::string_view receipt);
+                                        const ForgetPlan& plan, const ForgetOutcome& outcome);
+// SHA-256 of what went in and what came out.
+[[nodiscard]] std::string describe_digests(const ForgetPlan& plan, const ForgetOutcome& outcome);
+// About the written model, beyond what describe_model() says of the old one: names that are still
+// in it, metadata that could not be cut, tensors that were removed.
+[[nodiscard]] std::string describe_findings(const ModelFile& model, const ForgetOutcome& outcome);
 
 }  // namespace oubli::cli

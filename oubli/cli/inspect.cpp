@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
@@ -49,15 +50,15 @@ void run(const InspectOptions& options) {
       }
     }();
     if (known || !needs_class_means(request.method)) {
-      ForgetPlan plan = plan_forget(loaded.inputs, request);
-      look_for_leaks(loaded.inputs, request, plan);
-      json["if_forgotten"] = plan_json(loaded.inputs, request, plan);
+      const ForgetPlan plan = plan_forget(loaded.inputs, request, loaded.stop);
+      const ForgetOutcome outcome = look_for_leaks(loaded.inputs, request, plan);
+      json["if_forgotten"] = plan_json(loaded.inputs, request, plan, outcome);
       const HeadView& head = loaded.model->head();
       text += fmt::format("\nif class {} were to be forgotten:\n{}",
                           options.classes.empty()
                               ? std::string("0")
                               : fmt::format("{}", fmt::join(asked.classes, " and class ")),
-                          describe_plan(loaded.inputs, request, plan));
+                          describe_plan(loaded.inputs, request, plan, outcome));
       text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
                           loaded.model->head_name(), head.classes(), plan.split().retained.size(),
                           plan.new_head.bias_added ? ", and gain a bias" : "");
@@ -65,6 +66,7 @@ void run(const InspectOptions& options) {
       text += "give --means, or --features and --labels, to see what forgetting would do\n";
     }
   }
+  throw_if_stopped(loaded.stop);
   if (options.json)
     fmt::print("{}\n", to_text(json, 1));
   else

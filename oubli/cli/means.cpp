@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
@@ -43,6 +44,7 @@ void run(const MeansOptions& options) {
   write_means(out, stored);
   loaded.model->check_unchanged();
   data.check_unchanged();
+  throw_if_stopped(loaded.stop);
   out.commit();
 
   const auto label = [&](std::size_t j) { return class_label(j, loaded.class_names); };

@@ -237,8 +237,8 @@ LoadedModel load(const ModelOptions& options) {
   else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
     loaded.class_names = loaded.inputs.means->class_names;
   if (runs) {
-    loaded.run =
-        std::make_unique<ModelRun>(*loaded.model, run, loaded.class_names, stop_on_interrupt());
+    loaded.stop = stop_on_interrupt();
+    loaded.run = std::make_unique<ModelRun>(*loaded.model, run, loaded.class_names, loaded.stop);
     loaded.inputs.data = loaded.run->calibration();
     loaded.inputs.run = loaded.run.get();
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct LoadedModel {
   ForgetInputs inputs;                   // inputs.model is model.get()
   std::vector<std::string> class_names;  // empty, or one per class
   SampleChoice samples;
+  std::stop_token stop;  // Ctrl-C, once a run has been started
 };
 [[nodiscard]] LoadedModel load(const ModelOptions& options);
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
@@ -118,12 +119,14 @@ void run(VerifyOptions options) {
     original = load_original(options, used.has_value(), inputs.problem);
     if (original.model) inputs.original = &original.inputs;
   }
+  inputs.stop = original.stop;
   const auto model = open_to_look_at(options, receipt);
   inputs.model = model.get();
   if (!options.target.empty())
     inputs.custom_target =
         read_target(options.target, request_of(receipt).forget.size(), model->head().classes());
   const auto steps = verify_receipt(receipt, inputs);
+  throw_if_stopped(inputs.stop);
   const bool passed = std::ranges::none_of(
       steps, [](const VerifyStep& step) { return step.state == VerifyStep::State::failed; });
   print(options, steps, passed);

@@ -10,10 +10,9 @@
 #include "oubli/base/beside.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/file_windows.h"
+#include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
-#include "oubli/base/output.h"
 #include "oubli/base/workers.h"
-#include "oubli/forget/receipt.h"
 
 namespace oubli {
 namespace {
@@ -46,39 +45,9 @@ void check_means_fit(const StoredMeans& means, const HeadView& head, bool needed
       means.means.what));
 }
 
-// A file that an interrupted run may have left: fine if it is what we would write, else somebody's.
-void check_free(const std::filesystem::path& path, AtomicFile& staged, bool replace) {
-  if (replace || !std::filesystem::exists(path)) return;
-  const MappedFile there(path);
-  const MappedFile ours(staged.temporary_path());
-  if (!std::ranges::equal(there.bytes(), ours.bytes()))
-    fail(ErrorCode::usage, "{}: exists already, with other content; use --force to replace it",
-         path.string());
-}
-
-// The names of the forgotten classes must not be in the new file. What is found could not be cut
-// out.
-void look_for_names(const ForgetInputs& inputs, const ForgetRequest& request, StagedModel& staged) {
-  for (const std::size_t c : request.forget)
-    for (const std::string& name : names_of_class(*inputs.model, request, c))
-      for (std::string place : staged.written->places_with_name(name))
-        staged.findings.push_back(
-            {std::move(place),
-             fmt::format("still says the name of forgotten class {}: it could not be cut out "
-                         "without breaking what it stands in",
-                         c)});
-}
-
-// Whether the retained classes' means can be written for the next request.
-bool has_means_to_keep(const ForgetPlan& plan) {
-  if (!plan.means || (plan.means->space == Space::logits && !plan.filtration.on_logits))
-    return false;
-  return std::ranges::none_of(plan.split().retained,
-                              [&](std::size_t j) { return plan.means->counts[j] == 0; });
-}
-
 // Everything in a plan but the digests.
-void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
+void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
+              const std::stop_token& stop) {
   const HeadView& head = inputs.model->head();
   const bool needs_means = needs_class_means(request.method);
   if (inputs.model->shift_shows() && request.method != Method::naive &&
@@ -105,6 +74,7 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     if (auto warning = warning_of_few_samples(plan.means->counts, request.samples, label))
       plan.warnings.push_back(std::move(*warning));
   }
+  throw_if_stopped(stop);
 
   Target target{.method = request.method, .seed = request.seed, .model = 0, .custom = {}};
   if (request.custom_target) target.custom = request.custom_target->view();
@@ -122,16 +92,16 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
   }
   plan.filtration =
       oubli::plan_filtration(head, calibration, request.forget, target, request.solver);
+  throw_if_stopped(stop);
   plan.new_head = plan.filtration.filter.apply(head);
-  const HeadView new_head = plan.new_head_view(head);
-  plan.self_check =
-      check_head(head, new_head, plan.filtration, plan.means ? &*plan.means : nullptr);
+  plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration,
+                               plan.means ? &*plan.means : nullptr);
   std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
   if (plan.new_head.bias_added)
     plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
   if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
     plan.warnings.push_back("no means file can follow: the filter works on features");
-  else if (plan.means && !has_means_to_keep(plan))
+  else if (plan.means && !plan.has_means_to_keep())
     plan.warnings.push_back("no means file follows: a retained class has no samples");
 }
 
@@ -150,7 +120,13 @@ HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
   return view;
 }
 
-InputDigests digests_of(const ForgetInputs& inputs) {
+bool ForgetPlan::has_means_to_keep() const {
+  if (!means || (means->space == Space::logits && !filtration.on_logits)) return false;
+  return std::ranges::none_of(split().retained,
+                              [&](std::size_t j) { return means->counts[j] == 0; });
+}
+
+InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop) {
   InputDigests digests{inputs.model_files, inputs.means_files, {}, {}};
   if (digests.model.empty())
     for (const auto& path : inputs.model->files())
@@ -162,7 +138,7 @@ InputDigests digests_of(const ForgetInputs& inputs) {
     for (FileDigest& file : *files)
       if (file.sha256.empty() && !file.path.empty()) unread.push_back(&file);
   // A core is left to the caller's other work.
-  run_tasks(unread.size() + 1, available_cores() - 1, [&](std::size_t task, unsigned) {
+  const auto digest = [&](std::size_t task, unsigned) {
     if (task == unread.size()) {
       digests.head = head_digest(inputs.model->head());
       return;
@@ -174,14 +150,18 @@ InputDigests digests_of(const ForgetInputs& inputs) {
     } else {
       file.sha256 = file.content.empty() ? sha256_file(file.path) : sha256_hex(file.content);
     }
-  });
+  };
+  run_tasks(unread.size() + 1, available_cores() - 1, digest, stop);
   return digests;
 }
 
-ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request) {
+ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request,
+                       const std::stop_token& stop) {
   ForgetPlan plan;
   // The files are read for their digests while the filter is solved for.
-  run_beside([&] { work_out(inputs, request, plan); }, [&] { plan.digests = digests_of(inputs); });
+  run_beside([&] { work_out(inputs, request, plan, stop); },
+             [&] { plan.digests = digests_of(inputs, stop); });
+  throw_if_stopped(stop);
   if (plan.means && !inputs.means) plan.means->head_sha256 = plan.digests.head;
 #ifdef __GLIBC__
   ::malloc_trim(0);  // what the solvers used must not add to what writing takes
@@ -189,21 +169,25 @@ ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request)
   return plan;
 }
 
-void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
-  if (!inputs.data || plan.leaks) return;
+ForgetOutcome look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request,
+                             const ForgetPlan& plan) {
+  ForgetOutcome outcome;
+  if (!inputs.data) return outcome;
   const HeadView& head = inputs.model->head();
-  plan.leaks =
+  LeakCheck leaks =
       check_leaks(head, plan.new_head_view(head), plan.filtration, *inputs.data, request.seed);
   // A run was checked before anything was done; for arrays only this check computes logits.
-  const LeakCheck& leaks = *plan.leaks;
-  if (inputs.run != nullptr || request.ignore_accuracy || leaks.kept_samples == 0) return;
-  const double right =
-      static_cast<double>(leaks.kept_right) / static_cast<double>(leaks.kept_samples);
-  if (near_chance(right, plan.split().retained.size(), leaks.kept_samples))
-    plan.warnings.push_back(
-        fmt::format("labels look misaligned: the model calls {} of {} samples of retained classes "
-                    "by their label, near chance. Is it the right class that goes?",
-                    leaks.kept_right, leaks.kept_samples));
+  if (inputs.run == nullptr && !request.ignore_accuracy && leaks.kept_samples != 0) {
+    const double right =
+        static_cast<double>(leaks.kept_right) / static_cast<double>(leaks.kept_samples);
+    if (near_chance(right, plan.split().retained.size(), leaks.kept_samples))
+      leaks.warnings.push_back(fmt::format(
+          "labels look misaligned: the model calls {} of {} samples of retained classes "
+          "by their label, near chance. Is it the right class that goes?",
+          leaks.kept_right, leaks.kept_samples));
+  }
+  outcome.leaks = std::move(leaks);
+  return outcome;
 }
 
 std::filesystem::path receipt_path(const std::filesystem::path& model) {
@@ -214,83 +198,6 @@ std::filesystem::path means_path(const std::filesystem::path& model) {
 }
 std::filesystem::path class_names_path(const std::filesystem::path& model) {
   return with_suffix(model, ".class-names.txt");
-}
-
-std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
-                      const ForgetOutputs& outputs) {
-  std::vector<std::filesystem::path> read = inputs.model->files(), written_to{outputs.model};
-  for (const std::vector<FileDigest>* const files : {&plan.digests.means, &plan.digests.data})
-    for (const FileDigest& file : *files) read.push_back(file.path);
-  if (outputs.signing_key) read.push_back(*outputs.signing_key);
-  if (outputs.previous_receipt) read.push_back(*outputs.previous_receipt);
-  for (const auto& path : {receipt_path(outputs.model), means_path(outputs.model)})
-    written_to.push_back(path);
-  if (outputs.class_names) written_to.push_back(*outputs.class_names);
-  require_apart(written_to, read);
-  prepare_output(outputs.model, outputs.replace);
-  StagedModel staged;
-  // All of it is on disk under temporary names before the first of it appears.
-  std::vector<std::pair<std::filesystem::path, std::unique_ptr<AtomicFile>>> beside;
-  const auto add = [&](const std::filesystem::path& path) -> AtomicFile& {
-    beside.emplace_back(path, std::make_unique<AtomicFile>(path, true));
-    return *beside.back().second;
-  };
-  const auto digest = [](std::string role, AtomicFile& file) {
-    FileDigest result = digest_of(std::move(role), file.temporary_path());
-    result.name = file.path().filename().string();
-    return result;
-  };
-  std::vector<FileDigest> written, means_written;
-  // The written files are searched and read for their digests while they go to the disk, which
-  // takes a thread but no core.
-  const auto check_what_is_written = [&](std::size_t task, unsigned) {
-    if (task == 0) {
-      for (const auto& path : staged.written->files()) wait_for_disk(path);
-    } else if (task == 1) {
-      for (const auto& file : staged.files) {
-        FileDigest its = file_named("model", file->temporary_path());
-        its.name = file->path().filename().string();
-        its.sha256 = sha256_file(its.path, inputs.model->bytes(), plan.digests.model_trail);
-        written.push_back(std::move(its));
-      }
-    } else if (task == 2) {
-      check_staged(staged, inputs.model->head(), plan.new_head, plan.filtration, plan.self_check);
-    } else {
-      plan.new_head_sha256 = head_digest(staged.written->head());
-      if (!has_means_to_keep(plan)) return;
-      AtomicFile& file = add(means_path(outputs.model));
-      write_means(file, shrink_means(*plan.means, plan.filtration, plan.new_head_sha256));
-      means_written.push_back(digest("means", file));
-      wait_for_disk(file.temporary_path());
-    }
-  };
-  run_tasks(2, available_cores(), [&](std::size_t task, unsigned) {
-    if (task == 1) return look_for_leaks(inputs, request, plan);
-    staged =
-        inputs.model->stage(plan.new_head, plan.split().retained, outputs.model, outputs.replace);
-    release_pages(inputs.model->bytes());
-    run_tasks(4, available_cores() + 1, check_what_is_written);
-  });
-  std::ranges::move(means_written, std::back_inserter(written));
-  if (inputs.run != nullptr)
-    plan.run_check = inputs.run->check(staged, inputs.model->head(), plan.filtration.filter);
-  look_for_names(inputs, request, staged);
-  if (outputs.class_names && !request.class_names.empty()) {
-    AtomicFile& names = add(*outputs.class_names);
-    for (const std::size_t j : plan.split().retained) names.write(request.class_names[j] + "\n");
-    written.push_back(digest("class names", names));
-  }
-  std::string receipt = make_receipt(inputs, request, plan, staged, written, outputs);
-  add(receipt_path(outputs.model)).write(receipt);
-
-  // What was read in between was read from unchanged files, or nothing appears.
-  inputs.model->check_unchanged();
-  if (inputs.data) inputs.data->check_unchanged();
-  if (inputs.means && inputs.means->mapped) inputs.means->mapped->check_unchanged();
-  for (const auto& [path, file] : beside) check_free(path, *file, outputs.replace);
-  for (const auto& [path, file] : beside) file->commit();
-  staged.commit();
-  return receipt;
 }
 
 }  // namespace oubli

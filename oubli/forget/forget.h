@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -48,28 +49,39 @@ struct InputDigests {
   std::string head;              // head_digest()
   DigestTrail model_trail = {};  // of the model's bytes(), if it has them
 };
-[[nodiscard]] InputDigests digests_of(const ForgetInputs& inputs);
+[[nodiscard]] InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop = {});
 
 // The answer, worked out in full but not written.
 struct ForgetPlan {
   std::optional<StoredMeans> means;  // those used: given, or gathered from the data
   FiltrationPlan filtration;
   NewHead new_head;
-  SelfCheck self_check;
-  std::optional<LeakCheck> leaks;
-  std::optional<RunCheck> run_check;  // if the new model was run
+  HeadCheck head_check;
   std::vector<std::string> warnings;
   InputDigests digests;
-  std::string new_head_sha256;  // head_digest() of the written head, once there is one
 
   [[nodiscard]] const ClassSplit& split() const { return filtration.filter.split; }
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
+  // Whether the retained classes' means can be written for the next request.
+  [[nodiscard]] bool has_means_to_keep() const;
 };
+// After a stop request, here and below: Error{interrupted}.
+[[nodiscard]] ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request,
+                                     const std::stop_token& stop = {});
 
-// All but the leaks.
-[[nodiscard]] ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request);
-// Measures them, if there is data. carry_out() does so while the new model is written.
-void look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan);
+// What came of a plan: what was measured, and what was written.
+struct ForgetOutcome {
+  std::optional<LeakCheck> leaks;     // if there is data
+  std::optional<RunCheck> run_check;  // if the new model was run
+  std::optional<WrittenCheck> written_check;
+  std::vector<FileDigest> written;
+  std::string head_sha256;        // head_digest() of the written head
+  std::vector<Finding> findings;  // about the new model
+  std::string receipt;            // its text
+};
+// Only what can be known without writing anything: the leaks, if there is data.
+[[nodiscard]] ForgetOutcome look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request,
+                                           const ForgetPlan& plan);
 
 // Where the answer goes.
 struct ForgetOutputs {
@@ -86,9 +98,9 @@ struct ForgetOutputs {
 [[nodiscard]] std::filesystem::path class_names_path(const std::filesystem::path& model);
 
 // Writes the new model, its receipt, and the shrunken means if means were used: everything to
-// temporaries first, then the self-check, then all into place, the model last. Returns the text of
-// the receipt.
-std::string carry_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
-                      const ForgetOutputs& outputs);
+// temporaries first, then the self-check, then all into place, the model last.
+[[nodiscard]] ForgetOutcome carry_out(const ForgetInputs& inputs, const ForgetRequest& request,
+                                      const ForgetPlan& plan, const ForgetOutputs& outputs,
+                                      const std::stop_token& stop = {});
 
 }  // namespace oubli

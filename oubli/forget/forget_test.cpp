@@ -103,8 +103,9 @@ TEST(Forget, WritesModelReceiptAndMeansAndLeavesTheInputAlone) {
       ForgetRequest request;
       request.forget = {2, 4};
       request.class_names = {"a", "b", "forgotten-one", "d", "other-forgotten", "f"};
-      ForgetPlan plan = plan_forget(inputs, request);
-      const std::string text = carry_out(inputs, request, plan, {.model = out, .replace = true});
+      const ForgetPlan plan = plan_forget(inputs, request);
+      const std::string text =
+          carry_out(inputs, request, plan, {.model = out, .replace = true}).receipt;
       EXPECT_EQ(sha256_file(in), before);
 
       // The theorem: normalization moves all retained logits of an input alike.
@@ -183,7 +184,7 @@ TEST(Forget, AChainFromMeansEqualsRedoingItFromData) {
     data.values = values.view("kept");
     data.labels = labels;
     ForgetInputs inputs{.model = from_data.get(), .data = data};
-    ForgetPlan plan = plan_forget(inputs, request);
+    const ForgetPlan plan = plan_forget(inputs, request);
     (void)carry_out(inputs, request, plan, {.model = name('d', step)});
     // From means: the file written by the step before.
     const auto from_means = ModelFile::open(name('m', step - 1));
@@ -193,7 +194,7 @@ TEST(Forget, AChainFromMeansEqualsRedoingItFromData) {
       // The first means are those of the data.
       stored.means = plan.means;
     }
-    ForgetPlan again = plan_forget(stored, request);
+    const ForgetPlan again = plan_forget(stored, request);
     (void)carry_out(stored, request, again, {.model = name('m', step)});
     EXPECT_EQ(sha256_file(name('d', step)), sha256_file(name('m', step))) << step;
     current.erase(current.begin() + static_cast<std::ptrdiff_t>(victim));
@@ -213,7 +214,7 @@ TEST(Forget, TheSameRequestGivesTheSameBytes) {
     request.forget = {1};
     request.method = Method::randomization;
     request.seed = 3;
-    ForgetPlan plan = plan_forget(inputs, request);
+    const ForgetPlan plan = plan_forget(inputs, request);
     (void)carry_out(inputs, request, plan, {.model = folder / out});
   }
   EXPECT_EQ(sha256_file(folder / "a.npz"), sha256_file(folder / "b.npz"));
@@ -233,7 +234,7 @@ TEST(Forget, EveryFloatTypeAndABiasFreeHead) {
     request.forget = {0};
     for (const Solver solver : {Solver::paper, Solver::affine}) {
       request.solver = solver;
-      ForgetPlan plan = plan_forget(inputs, request);
+      const ForgetPlan plan = plan_forget(inputs, request);
       (void)carry_out(inputs, request, plan,
                       {.model = folder / "out.safetensors", .replace = true});
       const auto after = ModelFile::open(folder / "out.safetensors");
@@ -277,9 +278,9 @@ TEST(Forget, ACopyOfTheForgottenRowIsReported) {
   ForgetRequest request;
   request.forget = {1};
   request.method = Method::naive;
-  ForgetPlan plan = plan_forget(inputs, request);
+  const ForgetPlan plan = plan_forget(inputs, request);
   const auto receipt =
-      parse_receipt(carry_out(inputs, request, plan, {.model = folder / "out.npz"}), "");
+      parse_receipt(carry_out(inputs, request, plan, {.model = folder / "out.npz"}).receipt, "");
   EXPECT_EQ(receipt["self_check"]["forgotten_rows_absent"], false);
   EXPECT_EQ(receipt["findings"][0]["where"], "ema.W");
 }
@@ -303,8 +304,9 @@ TEST(Forget, TheReceiptDoesNotSayTheNameAnywhere) {
   ForgetRequest request;
   request.forget = {1};
   request.class_names = {"ann", "bob", "cem", "dee", "eve"};
-  ForgetPlan plan = plan_forget(inputs, request);
-  const std::string receipt = carry_out(inputs, request, plan, {.model = folder / "new.npz"});
+  const ForgetPlan plan = plan_forget(inputs, request);
+  const std::string receipt =
+      carry_out(inputs, request, plan, {.model = folder / "new.npz"}).receipt;
   EXPECT_THAT(receipt, Not(HasSubstr("bob")));
   EXPECT_THAT(receipt, HasSubstr("\"name\": \"....weight\""));
   EXPECT_THAT(receipt, HasSubstr("....prototypes"));
@@ -325,13 +327,12 @@ TEST(Forget, LabelsThatTheModelDoesNotMeanAreAWarning) {
       request.forget = {2};
       for (const bool ignore : {false, true}) {
         request.ignore_accuracy = ignore;
-        ForgetPlan plan = plan_forget(inputs, request);
-        look_for_leaks(inputs, request, plan);
-        EXPECT_EQ(plan.leaks->kept_samples, 150U);
-        const bool warned = std::ranges::any_of(plan.warnings, [](const std::string& warning) {
-          return warning.find("misaligned") != std::string::npos;
-        });
+        const ForgetPlan plan = plan_forget(inputs, request);
+        const LeakCheck leaks = look_for_leaks(inputs, request, plan).leaks.value();
+        EXPECT_EQ(leaks.kept_samples, 150U);
+        const bool warned = !leaks.warnings.empty();
         EXPECT_EQ(warned, shift != 0 && !ignore);
+        if (warned) EXPECT_THAT(leaks.warnings[0], HasSubstr("misaligned"));
       }
     }
 }
@@ -348,6 +349,28 @@ TEST(NearChance, IsNeverMostSamples) {
   EXPECT_TRUE(near_chance(0.17, 10, 100));  // within three standard deviations
 }
 
+TEST(Forget, StopsWhenAskedToAndLeavesNothing) {
+  const TempFolder folder;
+  const World world(4, 6, 30);
+  world.save(folder / "in.npz");
+  const auto model = ModelFile::open(folder / "in.npz");
+  const ForgetInputs inputs{.model = model.get(), .data = world.data(Space::features, *model)};
+  ForgetRequest request;
+  request.forget = {1};
+  std::stop_source source;
+  const ForgetPlan plan = plan_forget(inputs, request, source.get_token());
+  source.request_stop();
+  const auto interrupted = [&](const auto& action) {
+    EXPECT_EQ(error_of(action).code(), ErrorCode::interrupted);
+  };
+  interrupted([&] { (void)plan_forget(inputs, request, source.get_token()); });
+  const fs::path out = folder / "out.npz";
+  interrupted([&] { (void)carry_out(inputs, request, plan, {.model = out}, source.get_token()); });
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  (void)carry_out(inputs, request, plan, {.model = out});
+  EXPECT_TRUE(fs::exists(out));
+}
+
 TEST(Forget, CompanionsOfAnInterruptedRunAreTakenOverOnlyIfEqual) {
   const TempFolder folder;
   const World world(4, 6, 30);
@@ -358,12 +381,12 @@ TEST(Forget, CompanionsOfAnInterruptedRunAreTakenOverOnlyIfEqual) {
                       .data = world.data(Space::features, *model)};
   ForgetRequest request;
   request.forget = {1};
-  ForgetPlan plan = plan_forget(inputs, request);
+  const ForgetPlan plan = plan_forget(inputs, request);
   const fs::path out = folder / "out.npz";
-  const std::string receipt = carry_out(inputs, request, plan, {.model = out});
+  const std::string receipt = carry_out(inputs, request, plan, {.model = out}).receipt;
   const std::string digest = sha256_file(out);
   fs::remove(out);  // as if killed before the last rename
-  EXPECT_EQ(carry_out(inputs, request, plan, {.model = out}), receipt);
+  EXPECT_EQ(carry_out(inputs, request, plan, {.model = out}).receipt, receipt);
   EXPECT_EQ(sha256_file(out), digest);
   fs::remove(out);
   write_file(receipt_path(out), "somebody's notes");

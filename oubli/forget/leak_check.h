@@ -39,6 +39,7 @@ struct LeakCheck {
   std::size_t kept_samples = 0;
   std::size_t kept_right = 0;
   std::vector<std::string> not_checked;  // and why
+  std::vector<std::string> warnings;
 };
 
 // `new_head` is the head as it will be stored, rounding included.

@@ -67,16 +67,13 @@ Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
   return json;
 }
 
-Json self_check_json(const SelfCheck& check, bool written) {
-  Json json{{"mean_identity_on", check.on_class_means ? "class means" : "random vectors"},
-            {"vectors", check.identity.classes_checked},
-            {"largest_error", check.identity.largest_error},
-            {"error_over_bound", check.identity.largest_ratio}};
-  if (written) {
-    json["written_head_is_the_computed_one"] = check.written_head_is_the_computed_one;
-    json["forgotten_rows_absent"] = check.forgotten_rows_absent;
-  }
-  return json;
+Json self_check_json(const HeadCheck& head, const WrittenCheck& written) {
+  return {{"mean_identity_on", head.on_class_means ? "class means" : "random vectors"},
+          {"vectors", head.identity.classes_checked},
+          {"largest_error", head.identity.largest_error},
+          {"error_over_bound", head.identity.largest_ratio},
+          {"written_head_is_the_computed_one", true},  // else there is no receipt
+          {"forgotten_rows_absent", written.forgotten_rows_absent}};
 }
 
 Json leaks_json(const LeakCheck& leaks) {
@@ -138,11 +135,12 @@ Json run_json(const RunReport& report, const std::optional<RunCheck>& check) {
   return json;
 }
 
-std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetPlan& plan) {
-  std::vector<std::string> list = plan.self_check.not_checked;
+std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
+  std::vector<std::string> list;
+  if (outcome.written_check) list = outcome.written_check->not_checked;
   if (!inputs.data) list.push_back("leaks: no data was given");
-  if (plan.leaks)
-    list.insert(list.end(), plan.leaks->not_checked.begin(), plan.leaks->not_checked.end());
+  if (outcome.leaks)
+    list.insert(list.end(), outcome.leaks->not_checked.begin(), outcome.leaks->not_checked.end());
   list.push_back("whether the model's other layers still know the class (they do)");
   list.push_back("whether copies of the old model, its means or its data exist elsewhere");
   return list;
@@ -200,6 +198,14 @@ std::set<std::string> names_of_class(const ModelFile& model, const ForgetRequest
   return names;
 }
 
+std::vector<std::string> warnings_of(const ForgetPlan& plan, const ForgetOutcome& outcome) {
+  std::vector<std::string> warnings = plan.warnings;
+  if (outcome.leaks) std::ranges::copy(outcome.leaks->warnings, std::back_inserter(warnings));
+  if (outcome.written_check)
+    std::ranges::copy(outcome.written_check->warnings, std::back_inserter(warnings));
+  return warnings;
+}
+
 const std::vector<std::string>& limits_of_the_method() {
   static const std::vector<std::string> limits{
       "Filtration aims at weak (black-box) unlearning: that the outputs look like those of a "
@@ -231,7 +237,8 @@ Json head_json(const ModelFile& model, const std::string& sha256) {
           {"sha256", sha256}};
 }
 
-Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const ForgetPlan& plan) {
+Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const ForgetPlan& plan,
+               const ForgetOutcome& outcome) {
   Json json;
   json["request"] = {{"forget", request.forget},
                      {"method", name_of(request.method)},
@@ -247,19 +254,17 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
   json["classes"] = classes_json(request, plan);
   json["bias_added"] = plan.new_head.bias_added;
-  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), plan.run_check);
-  json["leak_check"] = plan.leaks ? leaks_json(*plan.leaks) : Json();
-  json["not_checked"] = not_checked(inputs, plan);
-  std::vector<std::string> warnings = plan.warnings;
-  warnings.insert(warnings.end(), plan.self_check.warnings.begin(), plan.self_check.warnings.end());
-  json["warnings"] = std::move(warnings);
+  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), outcome.run_check);
+  json["leak_check"] = outcome.leaks ? leaks_json(*outcome.leaks) : Json();
+  json["not_checked"] = not_checked(inputs, outcome);
+  json["warnings"] = warnings_of(plan, outcome);
   json["limits"] = limits_of_the_method();
   return json;
 }
 
 std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
-                         const ForgetPlan& plan, const StagedModel& staged,
-                         std::span<const FileDigest> written, const ForgetOutputs& outputs) {
+                         const ForgetPlan& plan, const ForgetOutcome& outcome,
+                         const ModelFile& written, const ForgetOutputs& outputs) {
   Json receipt{{"format", kReceiptFormat},
                {"version", kReceiptVersion},
                {"program",
@@ -267,14 +272,14 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
   const Masked masked(inputs, request);
   receipt["input"] = {{"files", files_json(plan.digests.model)},
                       {"head", masked.head(*inputs.model, plan.digests.head)}};
-  receipt["output"] = {{"files", files_json(written)},
-                       {"head", masked.head(*staged.written, plan.new_head_sha256)}};
+  receipt["output"] = {{"files", files_json(outcome.written)},
+                       {"head", masked.head(written, outcome.head_sha256)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
-  receipt.update(plan_json(inputs, request, plan));
-  receipt["self_check"] = self_check_json(plan.self_check, true);
+  receipt.update(plan_json(inputs, request, plan, outcome));
+  receipt["self_check"] = self_check_json(plan.head_check, *outcome.written_check);
   std::vector<Finding> findings = inputs.model->findings();
-  findings.insert(findings.end(), staged.findings.begin(), staged.findings.end());
+  findings.insert(findings.end(), outcome.findings.begin(), outcome.findings.end());
   receipt["findings"] = masked.findings(findings);
   if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
   return to_text(receipt, 1) + "\n";

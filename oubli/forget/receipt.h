@@ -20,17 +20,16 @@ namespace oubli {
 inline constexpr char kReceiptFormat[] = "oubli-receipt";
 inline constexpr int kReceiptVersion = 1;
 
-// `written`: the files about to appear.
+// `written`: the new model. The outcome is complete but for its receipt.
 [[nodiscard]] std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
-                                       const ForgetPlan& plan, const StagedModel& staged,
-                                       std::span<const FileDigest> written,
-                                       const ForgetOutputs& outputs);
+                                       const ForgetPlan& plan, const ForgetOutcome& outcome,
+                                       const ModelFile& written, const ForgetOutputs& outputs);
 
 // Parts of it that `inspect` and --dry-run show as well.
 [[nodiscard]] nlohmann::ordered_json head_json(const ModelFile& model, const std::string& sha256);
 [[nodiscard]] nlohmann::ordered_json plan_json(const ForgetInputs& inputs,
-                                               const ForgetRequest& request,
-                                               const ForgetPlan& plan);
+                                               const ForgetRequest& request, const ForgetPlan& plan,
+                                               const ForgetOutcome& outcome);
 
 // Error{bad_input} unless `text` is a receipt of a version that this program knows.
 [[nodiscard]] nlohmann::ordered_json parse_receipt(std::string_view text, const std::string& what);
@@ -73,6 +72,10 @@ class ReceiptPart {
 // What a class is called: by the model, and by the request.
 [[nodiscard]] std::set<std::string> names_of_class(const ModelFile& model,
                                                    const ForgetRequest& request, std::size_t c);
+
+// Everything that people should be warned of.
+[[nodiscard]] std::vector<std::string> warnings_of(const ForgetPlan& plan,
+                                                   const ForgetOutcome& outcome);
 
 // What nobody should read into a receipt, in plain words.
 [[nodiscard]] const std::vector<std::string>& limits_of_the_method();

@@ -35,7 +35,7 @@ std::string final_name(const StagedModel& staged, const std::filesystem::path& p
 
 }  // namespace
 
-SelfCheck check_head(const HeadView& old_head, const HeadView& new_head, const FiltrationPlan& plan,
+HeadCheck check_head(const HeadView& old_head, const HeadView& new_head, const FiltrationPlan& plan,
                      const StoredMeans* means) {
   // Visiting the rows also refuses what is not finite, but in the words of bad input.
   try {
@@ -45,7 +45,7 @@ SelfCheck check_head(const HeadView& old_head, const HeadView& new_head, const F
     fail(ErrorCode::self_check, "the new head cannot be stored as {}: {}",
          name_of(new_head.weights.dtype), error.what());
   }
-  SelfCheck check;
+  HeadCheck check;
   check.on_class_means = means != nullptr && means->space == Space::features;
   const Tensor random =
       check.on_class_means ? Tensor{} : probes(old_head.classes(), old_head.features());
@@ -61,8 +61,8 @@ SelfCheck check_head(const HeadView& old_head, const HeadView& new_head, const F
   return check;
 }
 
-void check_staged(const StagedModel& staged, const HeadView& old_head, const NewHead& new_head,
-                  const FiltrationPlan& plan, SelfCheck& check) {
+WrittenCheck check_staged(const StagedModel& staged, const HeadView& old_head,
+                          const NewHead& new_head, const ClassSplit& split) {
   const HeadView& written = staged.written->head();
   if (!same_bytes(written.weights, new_head.weights) ||
       written.bias.has_value() != new_head.bias.has_value() ||
@@ -70,17 +70,16 @@ void check_staged(const StagedModel& staged, const HeadView& old_head, const New
       written.transposed != old_head.transposed || written.weight_scale != old_head.weight_scale)
     fail(ErrorCode::self_check,
          "the new model, read back, does not hold the head that was computed; nothing was written");
-  check.written_head_is_the_computed_one = true;
 
+  WrittenCheck check;
   std::uint64_t bytes = 0;
   for (const auto& path : staged.written->files()) bytes += std::filesystem::file_size(path);
   if (bytes > kSearchLimit) {
     check.not_checked.push_back(
         "whether the new file holds a copy of the forgotten weights: too large a search");
-    return;
+    return check;
   }
-  const std::vector<std::size_t>& forgotten = plan.filter.split.forgotten;
-  const RowScan scan(old_head, forgotten);
+  const RowScan scan(old_head, split.forgotten);
   if (!scan.unrecognisable().empty())
     check.not_checked.push_back(fmt::format(
         "whether the new file holds a copy of the weights of class {}: too little in them to be "
@@ -98,13 +97,15 @@ void check_staged(const StagedModel& staged, const HeadView& old_head, const New
       if (std::ranges::find(copies, row.class_index) == copies.end())
         copies.push_back(row.class_index);
     }
-  check.forgotten_rows_absent = copies.empty() && scan.unrecognisable().size() < forgotten.size();
+  check.forgotten_rows_absent =
+      copies.empty() && scan.unrecognisable().size() < split.forgotten.size();
   if (!copies.empty())
     check.warnings.push_back(fmt::format(
         "the new file still holds the weights of forgotten class {}, in another tensor or "
         "as the equal row of another class: look for copies of the head (moving "
         "averages, checkpoints) and remove them",
         fmt::join(copies, ", ")));
+  return check;
 }
 
 }  // namespace oubli

@@ -10,12 +10,14 @@
 
 namespace oubli {
 
-// The tests that a new model must pass before it appears.
-struct SelfCheck {
+// The tests that a new model must pass before it appears: of its head as it was computed, ...
+struct HeadCheck {
   // On the class means of the features, or on random vectors in their place.
   bool on_class_means = false;
   MeanIdentity identity;
-  bool written_head_is_the_computed_one = false;
+};
+// ... and of its files as they were written, which hold that head.
+struct WrittenCheck {
   bool forgotten_rows_absent = false;  // in any float type, as row or column
   std::vector<std::string> not_checked;
   std::vector<std::string> warnings;
@@ -23,12 +25,12 @@ struct SelfCheck {
 
 // Error{self_check} if the new head does not do to the class means what the filter says, or holds
 // infinities (float16 overflows at 65504).
-[[nodiscard]] SelfCheck check_head(const HeadView& old_head, const HeadView& new_head,
+[[nodiscard]] HeadCheck check_head(const HeadView& old_head, const HeadView& new_head,
                                    const FiltrationPlan& plan, const StoredMeans* means);
 
 // Error{self_check} if the staged files, read back, do not hold `new_head`. Looks for the forgotten
 // rows of the old one, too.
-void check_staged(const StagedModel& staged, const HeadView& old_head, const NewHead& new_head,
-                  const FiltrationPlan& plan, SelfCheck& check);
+[[nodiscard]] WrittenCheck check_staged(const StagedModel& staged, const HeadView& old_head,
+                                        const NewHead& new_head, const ClassSplit& split);
 
 }  // namespace oubli

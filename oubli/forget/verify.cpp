@@ -252,7 +252,7 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
     if (claims.target_sha256 != digest)
       return step(kComputedAnew, false, "the target is not the one of the receipt");
   }
-  const ForgetPlan plan = plan_forget(original, request);
+  const ForgetPlan plan = plan_forget(original, request, inputs.stop);
   const HeadView& found = inputs.model->head();
   const HeadView expected = plan.new_head_view(original.model->head());
   const auto weights = units_apart(expected.weights, found.weights);
@@ -349,7 +349,7 @@ void check_original(const Claims& claims, const VerifyInputs& inputs,
     return;
   }
   ForgetInputs original = *inputs.original;
-  const InputDigests digests = digests_of(original);
+  const InputDigests digests = digests_of(original, inputs.stop);
   original.model_files = digests.model;  // so that they are not read again
   original.means_files = digests.means;
   if (original.data) original.data->files = digests.data;
@@ -458,7 +458,7 @@ ForgetRequest request_of(const Json& receipt) {
 std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& inputs) {
   const Claims claims = claims_of(receipt);
   std::vector<VerifyStep> steps{signature_step(receipt, inputs.public_key)};
-  const InputDigests found = digests_of(ForgetInputs{.model = inputs.model});
+  const InputDigests found = digests_of(ForgetInputs{.model = inputs.model}, inputs.stop);
   steps.push_back(files_step("the new model", claims.after, "model", found.model));
   steps.push_back(
       head_step("the new model's head", claims.head_after, inputs.model->head(), found.head));

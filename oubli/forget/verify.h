@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct VerifyInputs {
   std::optional<Error> problem;                   // why it, or its means or data, is not there
   std::optional<Matrix<double>> custom_target;    // for method custom
   std::optional<std::filesystem::path> previous;  // the receipt before this one
+  std::stop_token stop;                           // Error{interrupted} on request
 };
 
 // Signature, digests, chain, and, with the original at hand, the new head computed anew: filtration

@@ -64,7 +64,7 @@ class Verify : public ::testing::Test {
   void forget(const ForgetInputs& inputs, const fs::path& out, std::optional<fs::path> previous) {
     ForgetRequest request;
     request.forget = {1};
-    ForgetPlan plan = plan_forget(inputs, request);
+    const ForgetPlan plan = plan_forget(inputs, request);
     (void)carry_out(
         inputs, request, plan,
         {.model = out, .previous_receipt = std::move(previous), .signing_key = folder_ / "key"});
@@ -349,6 +349,15 @@ TEST_F(Verify, KeysAreReplacedTogetherOrNotAtAll) {
   EXPECT_FALSE(fs::exists(folder_ / "half"));
 }
 
+TEST_F(Verify, StopsWhenAskedTo) {
+  std::stop_source source;
+  source.request_stop();
+  VerifyInputs inputs = everything();
+  inputs.stop = source.get_token();
+  EXPECT_EQ(error_of([&] { (void)verify_receipt(receipt_, inputs); }).code(),
+            ErrorCode::interrupted);
+}
+
 TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {
   const fs::path odd = folder_ / "n\xE9w.npz";
   forget(original_, odd, std::nullopt);
@@ -361,7 +370,7 @@ TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {
   ForgetRequest request;
   request.forget = {1};
   request.note = "\xFF";
-  ForgetPlan plan = plan_forget(original_, request);
+  const ForgetPlan plan = plan_forget(original_, request);
   EXPECT_EQ(error_of([&] {
               (void)carry_out(original_, request, plan, {.model = folder_ / "n.npz"});
             }).code(),

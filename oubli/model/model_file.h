@@ -22,6 +22,8 @@ class ModelFile;
 struct Finding {
   std::string where;  // tensor, node or property; may be empty
   std::string text;   // a sentence
+
+  bool operator==(const Finding&) const = default;
 };
 
 // Which part of the file is the head. Whatever is left empty is found, if there is one answer only.

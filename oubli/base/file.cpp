@@ -232,19 +232,46 @@ const std::filesystem::path& AtomicFile::temporary_path() {
   return temporary_;
 }
 
-void AtomicFile::commit() {
+void AtomicFile::make_ready() {
   flush();
   if (::fsync(descriptor_) != 0)
     fail(ErrorCode::io, "{}: cannot write to disk: {}", path_.string(), system_reason());
-  if (replace_) {
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+  std::error_code unknown;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path_, unknown))) return;
+  if (!replace_) fail_because_it_exists(path_);
+  if (std::filesystem::is_directory(path_, unknown))
+    fail(ErrorCode::usage, "{}: is a folder; remove it, or write elsewhere", path_.string());
+  if (!std::filesystem::exists(path_, unknown))
+    fail(ErrorCode::usage, "{}: is a link that leads nowhere; remove it, or write elsewhere",
+         path_.string());
+}
+
+void AtomicFile::take_name(bool revocable) {
+  if (revocable && replace_) {
+    exchanged_ =
+        ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0;
+    if (exchanged_) return;
+    // ENOENT: nothing to exchange with. The others: a file system that cannot.
+    if (errno != ENOENT && errno != EINVAL && errno != ENOSYS)
       fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
-  } else {
-    if (!rename_to_new_name(temporary_, path_)) {
-      if (errno == EEXIST) fail_because_it_exists(path_);
-      fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
-    }
   }
+  const bool renamed = replace_ ? ::rename(temporary_.c_str(), path_.c_str()) == 0
+                                : rename_to_new_name(temporary_, path_);
+  if (renamed) return;
+  if (errno == EEXIST) fail_because_it_exists(path_);
+  fail(ErrorCode::io, "{}: cannot rename into place: {}", path_.string(), system_reason());
+}
+
+void AtomicFile::give_back() noexcept {
+  if (exchanged_)
+    ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE);
+  else
+    ::rename(path_.c_str(), temporary_.c_str());
+  exchanged_ = false;
+}
+
+void AtomicFile::finish() {
+  if (exchanged_) ::unlink(temporary_.c_str());
   ::close(descriptor_);
   descriptor_ = -1;
   // The rename itself is durable once its folder is.
@@ -254,6 +281,23 @@ void AtomicFile::commit() {
     ::fsync(folder_descriptor);
     ::close(folder_descriptor);
   }
+}
+
+void AtomicFile::commit() {
+  AtomicFile* const self = this;
+  commit(std::span(&self, 1));
+}
+
+void AtomicFile::commit(std::span<AtomicFile* const> files) {
+  for (AtomicFile* const file : files) file->make_ready();
+  std::size_t named = 0;
+  try {
+    for (; named < files.size(); ++named) files[named]->take_name(named + 1 < files.size());
+  } catch (...) {
+    while (named-- > 0) files[named]->give_back();
+    throw;
+  }
+  for (AtomicFile* const file : files) file->finish();
 }
 
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes, bool replace,

@@ -59,9 +59,17 @@ class AtomicFile {
   // Where the bytes are now, for a check of the written file before it is committed. Flushed.
   [[nodiscard]] const std::filesystem::path& temporary_path();
   void commit();
+  // All or none: whatever can fail is done for every file before the first gets its name; if one
+  // cannot get it all the same, those before it give theirs back, and what they replaced is there
+  // again. Error{usage} if a folder or a link that leads nowhere is in a file's place.
+  static void commit(std::span<AtomicFile* const> files);
 
  private:
   void flush();
+  void make_ready();
+  void take_name(bool revocable);
+  void give_back() noexcept;
+  void finish();
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
@@ -69,6 +77,7 @@ class AtomicFile {
   std::uint64_t size_ = 0;
   int descriptor_ = -1;
   bool replace_;
+  bool exchanged_ = false;  // the temporary is what was there before
 };
 
 // AtomicFile in one call.

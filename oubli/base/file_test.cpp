@@ -88,6 +88,38 @@ TEST_F(FileTest, DoesNotReplaceUnlessAsked) {
   EXPECT_EQ(entries(), 2u);
 }
 
+// What is in the way of the last one: a folder, a link that leads nowhere, somebody's file.
+TEST_F(FileTest, SeveralAppearTogetherOrNotAtAll) {
+  std::string in_the_way;
+  const auto write_three = [&](bool replace_last) {
+    AtomicFile a(folder_ / "a"), b(folder_ / "b"), c(folder_ / "c", replace_last);
+    for (AtomicFile* const file : {&a, &b, &c}) file->write("new");
+    fs::remove_all(folder_ / "c");
+    if (!in_the_way.empty())
+      fs::copy(folder_ / in_the_way, folder_ / "c", fs::copy_options::copy_symlinks);
+    AtomicFile::commit(std::array{&a, &b, &c});
+  };
+  write_file(folder_ / "a", "old");
+  fs::create_directory(folder_ / "folder");
+  fs::create_symlink("nowhere", folder_ / "link");
+  write_file(folder_ / "file", "theirs");
+  for (const auto& [name, replace] :
+       {std::pair("folder", true), {"link", true}, {"link", false}, {"file", false}}) {
+    in_the_way = name;
+    EXPECT_EQ(code_of([&, replace = replace] { write_three(replace); }), ErrorCode::usage) << name;
+    EXPECT_EQ(read_text_file(folder_ / "a"), "old");
+    EXPECT_FALSE(fs::exists(folder_ / "b"));
+    EXPECT_EQ(entries(), 5u);  // a, c and the three
+  }
+  in_the_way = "file";
+  write_three(true);
+  in_the_way.clear();
+  fs::remove(folder_ / "b");
+  write_three(false);
+  for (const char* const name : {"a", "b", "c"}) EXPECT_EQ(read_text_file(folder_ / name), "new");
+  EXPECT_EQ(entries(), 6u);
+}
+
 TEST_F(FileTest, PermissionsFollowModeAndUmask) {
   write_file(folder_ / "key", "secret", true, 0600);
   struct stat status {};

@@ -52,8 +52,8 @@ void prepare_output(const fs::path& path, bool replace) {
   if (!fs::is_directory(folder, unknown))
     fail(ErrorCode::io, "{}: cannot create: there is no folder {}", path.string(), folder.string());
   (void)remove_stale_temporaries(folder);
-  if (!fs::exists(path, unknown)) return;
-  // A device would be replaced, not written to.
+  if (!fs::exists(fs::symlink_status(path, unknown))) return;
+  // A device, or a link that leads nowhere, would be replaced, not written to.
   if (!fs::is_regular_file(path, unknown))
     fail(ErrorCode::usage, "{}: is there, and is no file", path.string());
   if (!replace)

@@ -235,8 +235,7 @@ PublicKey generate_keys(const std::filesystem::path& path, bool replace, KeyType
   for (AtomicFile* const file : {&secret, &open})
     (void)file->temporary_path();  // on a full disk, now
   // A public key without its private one would have others wait for signatures that never fit.
-  secret.commit();
-  open.commit();
+  AtomicFile::commit(std::array{&secret, &open});
   return key.public_key();
 }
 

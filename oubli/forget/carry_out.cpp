@@ -105,8 +105,10 @@ class Delivery {
     if (inputs_.means && inputs_.means->mapped) inputs_.means->mapped->check_unchanged();
     for (const auto& file : beside_) check_free(*file, outputs_.replace);
     throw_if_stopped(stop_);
-    for (const auto& file : beside_) file->commit();
-    staged_.commit();
+    std::vector<AtomicFile*> all;
+    for (const auto* const files : {&beside_, &staged_.files})
+      for (const auto& file : *files) all.push_back(file.get());
+    AtomicFile::commit(all);
   }
 
   ForgetOutcome outcome;

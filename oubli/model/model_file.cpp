@@ -4,7 +4,9 @@ namespace oubli {
 
 void StagedModel::commit() {
   // The model last: once it is there, so is all that belongs to it.
-  for (const auto& file : files) file->commit();
+  std::vector<AtomicFile*> all;
+  for (const auto& file : files) all.push_back(file.get());
+  AtomicFile::commit(all);
 }
 
 }  // namespace oubli

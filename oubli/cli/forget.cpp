@@ -139,6 +139,8 @@ void add_forget(Command& app) {
                       "Receipt of the request before this one (default: MODEL.receipt.json)");
   command->add_option("--sign", options->sign, "Sign the receipt with this key ('oubli keygen')");
   command->add_option("--report", options->report, "Also draw the receipt as an HTML page");
+  command->add_flag("--keep-seed", options->keep_seed,
+                    "Method randomization: the seed itself in the receipt, not a digest of it");
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");
   command->add_flag("--allow-nonlinear-tail", options->allow_nonlinear_tail,
                     "Although a Relu, Sigmoid, ... after the logits shows a shift of them");

@@ -126,6 +126,11 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
       "method {}{}\n", name_of(request.method),
       request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
   if (plan.filtration.solver) text += describe_solver(*plan.filtration.solver);
+  if (plan.filtration.centred)
+    text += fmt::format(
+        "the old head's rows sum to zero ({:.2g}, below {}): the new ones are centred so that they "
+        "do, too; probabilities and labels are the same\n",
+        plan.filtration.row_sum, kRowsSumToZero);
   if (plan.means)
     text += fmt::format("class means of {}, from {}\n", name_of(plan.means->space),
                         inputs.means ? "the means file" : "the data");

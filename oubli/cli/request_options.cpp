@@ -49,6 +49,9 @@ void RequestOptions::add_request(Command& command) {
 void check_words(const RequestOptions& options) {
   const auto method = value_named<Method>(options.method);
   (void)value_named<Solver>(options.solver);
+  if (options.keep_seed && method != Method::randomization)
+    fail(ErrorCode::usage, "--keep-seed: method {} draws nothing whose seed could be kept",
+         options.method);
   if ((method == Method::custom) != !options.target.empty())
     fail(ErrorCode::usage, "--method custom and --target FILE go together");
 }
@@ -79,6 +82,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.method = value_named<Method>(options.method);
   request.solver = value_named<Solver>(options.solver);
   request.seed = options.seed;
+  request.keep_seed = options.keep_seed;
   request.samples = loaded.samples;
   request.note = options.note;
   request.allow_nonlinear_tail = options.allow_nonlinear_tail;

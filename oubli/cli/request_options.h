@@ -16,6 +16,7 @@ struct RequestOptions : ModelOptions {
   std::string note;
   bool allow_nonlinear_tail = false;
   bool ignore_accuracy = false;
+  bool keep_seed = false;
 
   void add_request(Command& command);
 };

@@ -22,6 +22,7 @@ struct VerifyOptions : ModelOptions {  // its `model` is the original
   std::string public_key;
   std::string previous;
   std::string target;
+  std::optional<std::uint64_t> given_seed;
   bool json = false;
 };
 
@@ -112,6 +113,7 @@ void run(VerifyOptions options) {
   VerifyInputs inputs;
   if (!options.public_key.empty()) inputs.public_key = read_public_key(options.public_key);
   if (!options.previous.empty()) inputs.previous = options.previous;
+  inputs.seed = options.given_seed;
   LoadedModel original;
   if (!options.model.empty()) {
     const auto used = options.has_inputs() ? preparation_of(receipt) : std::nullopt;
@@ -150,6 +152,8 @@ void add_verify(Command& app) {
   options->add_data(*command);
   for (const char* const name : {"--samples", "--random-samples", "--seed"})
     command->remove_option(command->get_option(name));  // the receipt says that
+  command->add_option("--seed", options->given_seed,
+                      "The seed, where the receipt holds a digest of it only");
   options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "oubli/array/row_blocks.h"
 #include "oubli/filtration/eigen.h"
@@ -37,7 +39,59 @@ Matrix<T> apply_to(const LogitFilter& filter, MatrixView<const T> logits) {
   return filtered;
 }
 
+// The terms of a filter, d minus its mean, and one more: -1 times the mean retained logit.
+struct CentredTerms {
+  CentredTerms(const Matrix<double>& d_old, const Matrix<double>& rows_old,
+               std::span<const double> beta_old, std::span<const double> mean_row,
+               double mean_beta) {
+    std::vector<std::size_t> kept;  // those that do not move all logits alike
+    for (std::size_t t = 0; t < beta_old.size(); ++t) {
+      const auto row = d_old.row(t);
+      if (std::ranges::any_of(row, [&](double v) { return v != row.front(); })) kept.push_back(t);
+    }
+    d = Matrix<double>(kept.size() + 1, d_old.cols());
+    rows = Matrix<double>(kept.size() + 1, mean_row.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const auto old = d_old.row(kept[i]);
+      const double mean =
+          std::accumulate(old.begin(), old.end(), 0.0) / static_cast<double>(old.size());
+      std::ranges::transform(old, d.row(i).begin(), [&](double v) { return v - mean; });
+      std::ranges::copy(rows_old.row(kept[i]), rows.row(i).begin());
+      beta.push_back(beta_old[kept[i]]);
+    }
+    std::ranges::fill(d.row(kept.size()), -1.0);
+    std::ranges::copy(mean_row, rows.row(kept.size()).begin());
+    beta.push_back(mean_beta);
+  }
+
+  Matrix<double> d, rows;
+  std::vector<double> beta;
+};
+
 }  // namespace
+
+Matrix<double> average_of(const ClassSplit& split) {
+  Matrix<double> weights(1, split.classes);
+  for (const std::size_t j : split.retained)
+    weights(0, j) = 1 / static_cast<double>(split.retained.size());
+  return weights;
+}
+
+LogitFilter centred(const LogitFilter& filter) {
+  const Matrix<double> average = average_of(filter.split);
+  CentredTerms terms(filter.d, filter.y, filter.beta, average.row(0), 0);
+  return {filter.split, std::move(terms.d), std::move(terms.rows), std::move(terms.beta)};
+}
+
+HeadFilter centred(const HeadFilter& filter, const HeadView& head) {
+  const Matrix<double> average = average_of(filter.split);
+  const std::vector<double> bias = bias_of(head);
+  const double mean_bias =
+      std::inner_product(bias.begin(), bias.end(), average.row(0).begin(), 0.0);
+  CentredTerms terms(filter.d, filter.u, filter.beta, combine_rows(head, average).row(0),
+                     mean_bias);
+  return {filter.split, std::move(terms.d), std::move(terms.rows), std::move(terms.beta)};
+}
 
 Matrix<double> LogitFilter::apply(MatrixView<const double> logits) const {
   return apply_to(*this, logits);

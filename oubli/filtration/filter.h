@@ -48,6 +48,14 @@ struct HeadFilter {
   [[nodiscard]] NewHead apply(const HeadView& head) const;
 };
 
+// Weights that average over the retained classes: 1/k' on R, 0 on C.
+[[nodiscard]] Matrix<double> average_of(const ClassSplit& split);
+
+// The retained logits minus their mean, after the filter: (I - 11^T/k') F, so that the new rows sum
+// to zero, and the new biases [docs/method.md, eq. 6]. Terms that move all logits alike are gone.
+[[nodiscard]] LogitFilter centred(const LogitFilter& filter);
+[[nodiscard]] HeadFilter centred(const HeadFilter& filter, const HeadView& head);
+
 // u_c = W^T y_c, and beta_c gains b . y_c: the filter moves into the layer that makes the logits.
 [[nodiscard]] HeadFilter absorb(const LogitFilter& filter, const HeadView& head);
 

@@ -1,5 +1,7 @@
 #include "oubli/filtration/filtration.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -31,6 +33,39 @@ void check_means(const Calibration& calibration, std::size_t classes, std::size_
   if (means.rank() != 2 || means.shape[0] != classes || means.shape[1] != dimensions)
     fail(ErrorCode::bad_input, "{}: {}, wanted {} classes x {} {}", means.what, describe(means),
          classes, dimensions, name_of(calibration.space));
+}
+
+std::vector<std::string> warnings_of(const HeadView& head, const Calibration& calibration,
+                                     const Target& target, const FiltrationPlan& plan) {
+  std::vector<std::string> warnings;
+  if (!plan.solver->doubts.empty()) warnings.push_back(plan.solver->doubts);
+  if (plan.solver->chosen == Solver::ridge && !std::isfinite(calibration.within_variance))
+    warnings.push_back(
+        "how far the data scatters within classes is not known, so solver ridge guesses its "
+        "penalty: the result is not what the data itself would give");
+  if (target.method == Method::normalization) return warnings;
+  if (head.classes() > head.features() + 1)
+    warnings.push_back(
+        fmt::format("{} classes and {} features: method {} disturbs retained classes here, "
+                    "normalization does not",
+                    head.classes(), head.features(), name_of(target.method)));
+  if (const auto& along = plan.solver->moved_along; !along.empty()) {
+    std::vector<std::size_t> shown(along.begin(),
+                                   along.begin() + std::min<std::ptrdiff_t>(std::ssize(along), 10));
+    warnings.push_back(fmt::format(
+        "retained class {}{}: its mean is that of a forgotten class, or nearly. Method {} takes it "
+        "along, and the new model will not know it; normalization keeps it",
+        fmt::join(shown, ", "), along.size() > shown.size() ? ", ..." : "",
+        name_of(target.method)));
+  }
+  // W_z m + b_z = z has one solution.
+  const std::size_t equations = plan.filter.split.retained.size() - (plan.centred ? 1 : 0);
+  if (target.method != Method::randomization && equations >= head.features())
+    warnings.push_back(fmt::format(
+        "{} new logits of {} features: whoever knows where method {} sends the forgotten mean can "
+        "compute that mean from the new model; normalization does not give it away",
+        plan.filter.split.retained.size(), head.features(), name_of(target.method)));
+  return warnings;
 }
 
 }  // namespace
@@ -95,32 +130,31 @@ HeadFilter Filtration::head_filter(const HeadView& head, const Target& target) c
 
 FiltrationPlan plan_filtration(const HeadView& head, const std::optional<Calibration>& calibration,
                                std::span<const std::size_t> forget, const Target& target,
-                               Solver solver) {
+                               Solver solver, Centring centring) {
   validate(head);
+  FiltrationPlan plan;
   if (!needs_class_means(target.method)) {
-    auto filter = filter_without_means(target.method, split_for_deletion(head.classes(), forget));
-    HeadFilter absorbed = absorb(*filter, head);
-    return {std::move(absorbed), std::nullopt, {}, std::move(filter)};
-  }
-  if (!calibration)
+    plan.on_logits =
+        filter_without_means(target.method, split_for_deletion(head.classes(), forget));
+    plan.filter = absorb(*plan.on_logits, head);
+  } else if (!calibration) {
     fail(ErrorCode::usage, "method {} needs class means: give data or a means file",
          name_of(target.method));
-  const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
-  FiltrationPlan result{filtration.head_filter(head, target),
-                        filtration.report(),
-                        {},
-                        filtration.logit_filter(target)};
-  if (!result.solver->doubts.empty()) result.warnings.push_back(result.solver->doubts);
-  if (result.solver->chosen == Solver::ridge && !std::isfinite(calibration->within_variance))
-    result.warnings.push_back(
-        "how far the data scatters within classes is not known, so solver ridge guesses its "
-        "penalty: the result is not what the data itself would give");
-  if (target.method != Method::normalization && head.classes() > head.features() + 1)
-    result.warnings.push_back(
-        fmt::format("{} classes and {} features: method {} disturbs retained classes here, "
-                    "normalization does not",
-                    head.classes(), head.features(), name_of(target.method)));
-  return result;
+  } else {
+    const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
+    plan.filter = filtration.head_filter(head, target);
+    plan.on_logits = filtration.logit_filter(target);
+    plan.solver = filtration.report();
+  }
+  plan.row_sum = row_sum_ratio(head);
+  plan.centred =
+      centring == Centring::by_head ? plan.rows_summed_to_zero() : centring == Centring::always;
+  if (plan.centred) {
+    plan.filter = centred(plan.filter, head);
+    if (plan.on_logits) plan.on_logits = centred(*plan.on_logits);
+  }
+  if (plan.solver) plan.warnings = warnings_of(head, *calibration, target, plan);
+  return plan;
 }
 
 }  // namespace oubli

@@ -49,17 +49,26 @@ class Filtration {
   std::vector<double> shift_;             // normalization's s_c
 };
 
+// Whether the new rows are made to sum to zero: where the old ones do, minus the sum of the others
+// would be a forgotten row [docs/method.md, eq. 6].
+enum class Centring { by_head, never, always };
+
 // The whole request in one call. Naive and centre need neither means nor a solve.
 struct FiltrationPlan {
   HeadFilter filter;
   std::optional<SolverReport> solver;         // none for naive and centre
   std::vector<std::string> warnings;          // in plain words, for the person who asked
   std::optional<LogitFilter> on_logits = {};  // the same filter on logits; none for features
+  double row_sum = 0;                         // row_sum_ratio() of the old head
+  bool centred = false;
+
+  [[nodiscard]] bool rows_summed_to_zero() const { return row_sum < kRowsSumToZero; }
 };
 [[nodiscard]] FiltrationPlan plan_filtration(const HeadView& head,
                                              const std::optional<Calibration>& calibration,
                                              std::span<const std::size_t> forget,
                                              const Target& target,
-                                             Solver solver = Solver::automatic);
+                                             Solver solver = Solver::automatic,
+                                             Centring centring = Centring::by_head);
 
 }  // namespace oubli

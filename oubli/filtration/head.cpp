@@ -67,6 +67,23 @@ void require_finite(const HeadView& head) {
   (void)bias_of(head);
 }
 
+double row_sum_ratio(const HeadView& head) {
+  std::vector<double> sum(head.features());
+  double squares = 0;
+  for_each_row_block(head.weights, [&](std::size_t first, MatrixView<const double> block) {
+    for (std::size_t n = 0; n < block.rows(); ++n) {
+      const std::span<const double> row = block.row(n);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        sum[head.transposed ? first + n : i] += row[i];
+        squares += row[i] * row[i];
+      }
+    }
+  });
+  double of_sum = 0;
+  for (const double value : sum) of_sum += value * value;
+  return of_sum * static_cast<double>(head.classes()) / squares;
+}
+
 std::vector<double> bias_of(const HeadView& head) {
   std::vector<double> bias(head.classes());
   if (!head.bias) return bias;

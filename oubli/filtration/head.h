@@ -28,6 +28,13 @@ void validate(const HeadView& head);
 // Error{bad_input} if a number of the head is none, or infinite. Reads all of it.
 void require_finite(const HeadView& head);
 
+// |sum_j w_j|^2 over the mean of |w_j|^2 [docs/method.md, eq. 6]: about the number of classes for
+// rows that have nothing to do with each other, 0 where each is minus the sum of the others. NaN if
+// all are zero.
+[[nodiscard]] double row_sum_ratio(const HeadView& head);
+// Below this, minus the sum of the other rows says more about a row than nothing does.
+inline constexpr double kRowsSumToZero = 1;
+
 // b, scaled; zeros where the head has none.
 [[nodiscard]] std::vector<double> bias_of(const HeadView& head);
 // X W^T + 1 b^T, scaled: the logits of features X (n x features), n x classes.

@@ -1,6 +1,5 @@
 #include "oubli/filtration/methods.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,12 +17,7 @@ LogitFilter naive_filter(ClassSplit split) {
   return {std::move(split), std::move(d), std::move(y), {}};
 }
 
-LogitFilter centre_filter(ClassSplit split) {
-  Matrix<double> minus_one(1, split.retained.size());
-  std::ranges::fill(minus_one.flat(), -1.0);
-  Matrix<double> average = average_of(split);
-  return {std::move(split), std::move(minus_one), std::move(average), {0.0}};
-}
+LogitFilter centre_filter(ClassSplit split) { return centred(naive_filter(std::move(split))); }
 
 std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split) {
   switch (method) {
@@ -38,13 +32,6 @@ std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split)
       break;
   }
   return std::nullopt;
-}
-
-Matrix<double> average_of(const ClassSplit& split) {
-  Matrix<double> weights(1, split.classes);
-  for (const std::size_t j : split.retained)
-    weights(0, j) = 1 / static_cast<double>(split.retained.size());
-  return weights;
 }
 
 Matrix<double> target_offsets(const Target& target, const ClassSplit& split,

@@ -34,8 +34,6 @@ struct EnumNames<Method> {
 [[nodiscard]] LogitFilter centre_filter(ClassSplit split);
 // One of these, or none if the method needs class means.
 [[nodiscard]] std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split);
-// Weights that average over the retained classes: 1/k' on R, 0 on C.
-[[nodiscard]] Matrix<double> average_of(const ClassSplit& split);
 
 struct Target {
   Method method = Method::normalization;

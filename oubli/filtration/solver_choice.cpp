@@ -241,13 +241,17 @@ SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
   solved.report.gain = std::move(attempt.gain);
   solved.report.gain_measured = attempt.gain_measured;
   const Matrix<double> r = residual(attempt.g, *attempt.means, forget);
-  for (std::size_t c = 0; c < r.rows(); ++c)
-    for (std::size_t j = 0; j < r.cols(); ++j) {
-      const bool forgotten = std::ranges::find(forget, j) != forget.end();
-      double& largest =
-          forgotten ? solved.report.residual_forgotten : solved.report.residual_retained;
+  std::vector<bool> goes(r.cols());
+  for (const std::size_t c : forget) goes[c] = true;
+  for (std::size_t j = 0; j < r.cols(); ++j) {
+    double& largest = goes[j] ? solved.report.residual_forgotten : solved.report.residual_retained;
+    bool along = false;
+    for (std::size_t c = 0; c < r.rows(); ++c) {
       largest = std::max(largest, std::abs(r(c, j)));
+      along = along || (!goes[j] && r(c, j) > 0.5);
     }
+    if (along) solved.report.moved_along.push_back(j);
+  }
   solved.g = std::move(attempt.g);
   solved.space = attempt.space;
   return solved;

@@ -33,9 +33,11 @@ struct SolverReport {
   std::string reason;
   double conditioning = 0;   // DualFunctions::conditioning of the chosen solver
   std::vector<double> gain;  // per forgotten class: deviation of g_c within classes, NaN if unknown
-  bool gain_measured = false;      // on data; else estimated from the pooled variance
-  double residual_forgotten = 0;   // largest |r_cj| over forgotten j
-  double residual_retained = 0;    // ... over retained j
+  bool gain_measured = false;     // on data; else estimated from the pooled variance
+  double residual_forgotten = 0;  // largest |r_cj| over forgotten j
+  double residual_retained = 0;   // ... over retained j
+  // Retained j with g_c(m_j) > 1/2 for a forgotten c: the mean of j goes where that of c goes.
+  std::vector<std::size_t> moved_along;
   std::vector<std::string> tried;  // auto: the solvers passed over, and why
   std::string doubts;              // why the solution is a poor one, if it is
 };

@@ -45,6 +45,25 @@ void check_means_fit(const StoredMeans& means, const HeadView& head, bool needed
       means.means.what));
 }
 
+// What is forgotten must not be recoverable from what is written [SECURITY.md]: where it is.
+void add_warnings_of_recovery(const ForgetRequest& request, ForgetPlan& plan, bool shift_counts) {
+  if (shift_counts && plan.filtration.rows_summed_to_zero())
+    plan.warnings.push_back(
+        "the rows of the old head sum to zero, so that a forgotten one is minus the sum of the "
+        "others, and a non-linear step follows the logits, so that they are not centred again; "
+        "--allow-nonlinear-tail centres them");
+  constexpr std::uint64_t kGuessable = std::uint64_t{1} << 32;  // minutes of trying
+  if (request.method == Method::randomization && (request.keep_seed || request.seed < kGuessable))
+    plan.warnings.push_back(fmt::format(
+        "whoever knows the seed knows where the forgotten mean went{}; {}",
+        plan.split().retained.size() >= plan.filtration.filter.u.cols()
+            ? ", and can compute that mean from the new model"
+            : "",
+        request.keep_seed ? "the receipt will hold it"
+                          : "one below 2^32 can be guessed: take one at random, as from 'od -An "
+                            "-N8 -tu8 /dev/urandom'"));
+}
+
 // Everything in a plan but the digests.
 void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
               const std::stop_token& stop) {
@@ -90,13 +109,17 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
           std::max<std::size_t>(1, (inputs.data->samples() + kGainSamples - 1) / kGainSamples);
     }
   }
+  const bool shift_counts = inputs.model->shift_shows() && !request.allow_nonlinear_tail;
+  const Centring centring =
+      shift_counts && request.centring == Centring::by_head ? Centring::never : request.centring;
   plan.filtration =
-      oubli::plan_filtration(head, calibration, request.forget, target, request.solver);
+      plan_filtration(head, calibration, request.forget, target, request.solver, centring);
   throw_if_stopped(stop);
   plan.new_head = plan.filtration.filter.apply(head);
   plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration,
                                plan.means ? &*plan.means : nullptr);
   std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
+  add_warnings_of_recovery(request, plan, shift_counts);
   if (plan.new_head.bias_added)
     plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
   if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)

@@ -24,6 +24,8 @@ struct ForgetRequest {
   Method method = Method::normalization;
   Solver solver = Solver::automatic;
   std::uint64_t seed = 0;
+  bool keep_seed = false;  // randomization: in the receipt, which else holds a digest of it
+  Centring centring = Centring::by_head;
   std::optional<Matrix<double>> custom_target;  // method custom: forgotten x retained
   SampleChoice samples;
   std::vector<std::string> class_names;  // empty, or one per class

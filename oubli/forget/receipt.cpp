@@ -16,15 +16,56 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json file_json(const FileDigest& file) {
-  return {{"role", file.role}, {"name", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}};
-}
+// Files, tensors, nodes and outputs may be called by the names of forgotten classes, which do not
+// belong in a receipt.
+class Masked {
+ public:
+  Masked(const ForgetInputs& inputs, const ForgetRequest& request) {
+    for (const std::size_t c : request.forget)
+      names_.merge(names_of_class(*inputs.model, request, c));
+  }
 
-Json files_json(std::span<const FileDigest> files) {
-  Json list = Json::array();
-  for (const FileDigest& file : files) list.push_back(file_json(file));
-  return list;
-}
+  [[nodiscard]] std::string name(std::string text) const {
+    for (const std::string& forgotten : names_)
+      if (mentions_name(text, forgotten)) text = without_name(text, forgotten);
+    return text;
+  }
+  // Of our own sentences, only what they quote.
+  [[nodiscard]] std::string sentence(std::string_view text) const {
+    std::string masked;
+    for (bool quoted = false;; quoted = !quoted) {
+      const std::size_t end = text.find('\'');
+      const std::string part(text.substr(0, end));
+      masked += quoted ? name(part) : part;
+      if (end == std::string_view::npos) return masked;
+      masked += '\'';
+      text.remove_prefix(end + 1);
+    }
+  }
+  [[nodiscard]] Json findings(std::span<const Finding> all) const {
+    Json list = Json::array();
+    for (const Finding& finding : all)
+      list.push_back({{"where", name(finding.where)}, {"text", sentence(finding.text)}});
+    return list;
+  }
+  [[nodiscard]] Json files(std::span<const FileDigest> all) const {
+    Json list = Json::array();
+    for (const FileDigest& file : all)
+      list.push_back({{"role", file.role},
+                      {"name", name(file.name)},
+                      {"bytes", file.bytes},
+                      {"sha256", file.sha256}});
+    return list;
+  }
+  [[nodiscard]] Json head(const ModelFile& model, const std::string& sha256) const {
+    Json json = head_json(model, sha256);
+    json["name"] = name(json["name"].get<std::string>());
+    return json;
+  }
+
+ private:
+  std::set<std::string> names_;
+};
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
@@ -53,12 +94,12 @@ Json classes_json(const ForgetRequest& request, const ForgetPlan& plan) {
 }
 
 Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
-                      const ForgetPlan& plan) {
+                      const ForgetPlan& plan, const Masked& masked) {
   if (!plan.means) return {};
   Json json{{"means_of", name_of(plan.means->space)},
             {"from", inputs.means ? "means file" : "data"}};
-  if (inputs.means) json["means_files"] = files_json(plan.digests.means);
-  if (inputs.data) json["data_files"] = files_json(plan.digests.data);
+  if (inputs.means) json["means_files"] = masked.files(plan.digests.means);
+  if (inputs.data) json["data_files"] = masked.files(plan.digests.data);
   if (!inputs.means) {
     const SampleChoice& samples = request.samples;
     json["samples_per_class"] = samples.per_class ? Json(*samples.per_class) : Json("all");
@@ -110,9 +151,9 @@ Json preparation_json(const PreparationOptions& used) {
           {"colour", *used.colour}};
 }
 
-Json run_json(const RunReport& report, const std::optional<RunCheck>& check) {
-  Json json{{"data", report.data},
-            {"labels", report.labels},
+Json run_json(const RunReport& report, const std::optional<RunCheck>& check, const Masked& masked) {
+  Json json{{"data", masked.name(report.data)},
+            {"labels", masked.sentence(report.labels)},
             {"inputs", report.preparation},
             {"preparation", preparation_json(report.preparation_as_used)},
             {"runtime", report.runtime},
@@ -146,48 +187,6 @@ std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetOut
   return list;
 }
 
-// Tensors, nodes and outputs may be called by the names of forgotten classes, which do not belong
-// in a receipt.
-class Masked {
- public:
-  Masked(const ForgetInputs& inputs, const ForgetRequest& request) {
-    for (const std::size_t c : request.forget)
-      names_.merge(names_of_class(*inputs.model, request, c));
-  }
-
-  [[nodiscard]] std::string name(std::string text) const {
-    for (const std::string& forgotten : names_)
-      if (mentions_name(text, forgotten)) text = without_name(text, forgotten);
-    return text;
-  }
-  // Of our own sentences, only what they quote.
-  [[nodiscard]] std::string sentence(std::string_view text) const {
-    std::string masked;
-    for (bool quoted = false;; quoted = !quoted) {
-      const std::size_t end = text.find('\'');
-      const std::string part(text.substr(0, end));
-      masked += quoted ? name(part) : part;
-      if (end == std::string_view::npos) return masked;
-      masked += '\'';
-      text.remove_prefix(end + 1);
-    }
-  }
-  [[nodiscard]] Json findings(std::span<const Finding> all) const {
-    Json list = Json::array();
-    for (const Finding& finding : all)
-      list.push_back({{"where", name(finding.where)}, {"text", sentence(finding.text)}});
-    return list;
-  }
-  [[nodiscard]] Json head(const ModelFile& model, const std::string& sha256) const {
-    Json json = head_json(model, sha256);
-    json["name"] = name(json["name"].get<std::string>());
-    return json;
-  }
-
- private:
-  std::set<std::string> names_;
-};
-
 }  // namespace
 
 std::set<std::string> names_of_class(const ModelFile& model, const ForgetRequest& request,
@@ -196,6 +195,10 @@ std::set<std::string> names_of_class(const ModelFile& model, const ForgetRequest
   if (!request.class_names.empty()) names.insert(request.class_names[c]);
   if (const auto own = model.class_names()) names.insert((*own)[c]);
   return names;
+}
+
+std::string seed_digest(std::uint64_t seed) {
+  return sha256_hex(as_bytes(fmt::format("oubli randomization seed {}", seed)));
 }
 
 std::vector<std::string> warnings_of(const ForgetPlan& plan, const ForgetOutcome& outcome) {
@@ -239,22 +242,29 @@ Json head_json(const ModelFile& model, const std::string& sha256) {
 
 Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const ForgetPlan& plan,
                const ForgetOutcome& outcome) {
+  const Masked masked(inputs, request);
   Json json;
   json["request"] = {{"forget", request.forget},
                      {"method", name_of(request.method)},
-                     {"solver", name_of(request.solver)},
-                     {"seed", request.seed}};
+                     {"solver", name_of(request.solver)}};
+  if (request.method == Method::randomization && !request.keep_seed)
+    json["request"]["seed_sha256"] = seed_digest(request.seed);
+  else
+    json["request"]["seed"] = request.seed;
   if (request.custom_target)
     json["request"]["target_sha256"] =
         sha256_hex(std::as_bytes(std::span<const double>(request.custom_target->flat())));
   if (!is_utf8(request.note))
     fail(ErrorCode::usage, "--note: wanted text in UTF-8, which is all that a receipt can hold");
   if (!request.note.empty()) json["request"]["note"] = request.note;
-  json["calibration"] = calibration_json(inputs, request, plan);
+  json["calibration"] = calibration_json(inputs, request, plan, masked);
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
+  json["rows_summed_to_zero"] = plan.filtration.rows_summed_to_zero();
+  json["rows_centred"] = plan.filtration.centred;
   json["classes"] = classes_json(request, plan);
   json["bias_added"] = plan.new_head.bias_added;
-  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), outcome.run_check);
+  if (inputs.run != nullptr)
+    json["run"] = run_json(inputs.run->report(), outcome.run_check, masked);
   json["leak_check"] = outcome.leaks ? leaks_json(*outcome.leaks) : Json();
   json["not_checked"] = not_checked(inputs, outcome);
   json["warnings"] = warnings_of(plan, outcome);
@@ -270,9 +280,9 @@ std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& reques
                {"program",
                 {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
   const Masked masked(inputs, request);
-  receipt["input"] = {{"files", files_json(plan.digests.model)},
+  receipt["input"] = {{"files", masked.files(plan.digests.model)},
                       {"head", masked.head(*inputs.model, plan.digests.head)}};
-  receipt["output"] = {{"files", files_json(outcome.written)},
+  receipt["output"] = {{"files", masked.files(outcome.written)},
                        {"head", masked.head(written, outcome.head_sha256)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();

@@ -69,6 +69,9 @@ class ReceiptPart {
 // Whether the receipt names a file of this digest as its result.
 [[nodiscard]] bool is_output_of(const nlohmann::ordered_json& receipt, const std::string& sha256);
 
+// What a receipt holds of a seed that gives away where a forgotten mean went.
+[[nodiscard]] std::string seed_digest(std::uint64_t seed);
+
 // What a class is called: by the model, and by the request.
 [[nodiscard]] std::set<std::string> names_of_class(const ModelFile& model,
                                                    const ForgetRequest& request, std::size_t c);

@@ -46,7 +46,7 @@ struct Claims {
   };
   ForgetRequest request;
   std::optional<Solver> chosen;  // by auto, or asked for
-  std::optional<std::string> target_sha256;
+  std::optional<std::string> target_sha256, seed_sha256;
   std::vector<File> before, after;  // the files of the old model, and all that were written
   Head head_before, head_after;
   bool calibrated = false;
@@ -81,6 +81,12 @@ Claims claims_of(const Json& receipt) {
   }
   if (whole["request"].has("target_sha256"))
     claims.target_sha256 = whole["request"]["target_sha256"].text();
+  if (whole["request"].has("seed_sha256"))
+    claims.seed_sha256 = whole["request"]["seed_sha256"].text();
+  // Versions before did not centre.
+  claims.request.centring = whole.has("rows_centred") && whole["rows_centred"].flag()
+                                ? Centring::always
+                                : Centring::never;
   claims.before = files_in(whole["input"]["files"]);
   claims.after = files_in(whole["output"]["files"]);
   if (claims.before.empty()) whole["input"]["files"].refuse("at least one file");
@@ -163,8 +169,10 @@ VerifyStep beside_step(const Claims::File& file, const std::filesystem::path& mo
   const std::filesystem::path name(file.name);
   if (!name.has_filename() || name.filename() != name || file.name == "." || file.name == "..")
     return step(what, false, fmt::format("'{}' is not the plain name of a file", file.name));
-  const std::filesystem::path path = model.parent_path() / name;
+  // Named after the model or, if that was renamed, as the receipt says.
   std::error_code unknown;
+  std::filesystem::path path = file.role == "means" ? means_path(model) : class_names_path(model);
+  if (!std::filesystem::is_regular_file(path, unknown)) path = model.parent_path() / name;
   if (!std::filesystem::is_regular_file(path, unknown))
     return not_made(what, fmt::format("{} is not beside the new model", file.name));
   const std::string digest = sha256_file(path);
@@ -252,6 +260,13 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
     if (claims.target_sha256 != digest)
       return step(kComputedAnew, false, "the target is not the one of the receipt");
   }
+  if (claims.seed_sha256) {
+    if (!inputs.seed)
+      return not_made(kComputedAnew, "the receipt holds a digest of the seed only: give --seed");
+    if (*claims.seed_sha256 != seed_digest(*inputs.seed))
+      return step(kComputedAnew, false, "the seed is not the one of the receipt");
+    request.seed = request.samples.seed = *inputs.seed;
+  }
   const ForgetPlan plan = plan_forget(original, request, inputs.stop);
   const HeadView& found = inputs.model->head();
   const HeadView expected = plan.new_head_view(original.model->head());
@@ -263,7 +278,13 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
     bias = units_apart(*expected.bias, *found.bias);
   if (!weights || !bias) return step(kComputedAnew, false, "has another shape or type");
   const std::uint64_t apart = std::max(*weights, *bias);
-  if (apart == 0) return step(kComputedAnew, true, "is the same bit for bit");
+  if (apart == 0)
+    return step(kComputedAnew, true,
+                std::string("is the same bit for bit") +
+                    (plan.filtration.rows_summed_to_zero() && !plan.filtration.centred
+                         ? "; but the old rows sum to zero and the new ones were not centred: a "
+                           "forgotten row is minus their sum"
+                         : ""));
 
   const bool same_build = claims.version == kVersion && claims.compiler == kCompiler &&
                           claims.architecture == kArchitecture;
@@ -437,7 +458,7 @@ ForgetRequest request_of(const Json& receipt) {
   if (!solver) asked["solver"].refuse("a solver that this program knows");
   request.method = *method;
   request.solver = *solver;
-  request.seed = asked["seed"].whole_number();
+  if (!asked.has("seed_sha256")) request.seed = asked["seed"].whole_number();
   const ReceiptPart calibration = whole["calibration"];
   if (calibration.has("samples_per_class")) {
     const ReceiptPart samples = calibration["samples_per_class"];

@@ -27,6 +27,7 @@ struct VerifyInputs {
   const ForgetInputs* original = nullptr;         // the old model with its means or data
   std::optional<Error> problem;                   // why it, or its means or data, is not there
   std::optional<Matrix<double>> custom_target;    // for method custom
+  std::optional<std::uint64_t> seed;              // if the receipt holds a digest of it only
   std::optional<std::filesystem::path> previous;  // the receipt before this one
   std::stop_token stop;                           // Error{interrupted} on request
 };

@@ -166,7 +166,10 @@ Network without_class(const Network& network, const ImageSet& data, std::uint32_
   calibration.sample_labels = data.labels;
 
   const std::array<std::size_t, 1> forget{forgotten};
-  const NewHead filtered = plan_filtration(head, calibration, forget, target).filter.apply(head);
+  // The filters as they were published, whatever the head.
+  const NewHead filtered =
+      plan_filtration(head, calibration, forget, target, Solver::automatic, Centring::never)
+          .filter.apply(head);
   const Matrix<double> wide = to_matrix(filtered.weights.view("new head.weight"));
   Matrix<float> narrow(wide.rows(), wide.cols());
   std::ranges::transform(wide.flat(), narrow.flat().begin(),

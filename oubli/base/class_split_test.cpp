@@ -28,7 +28,7 @@ TEST(ClassSplit, IsTheSetAndItsComplement) {
       std::size_t next = 0;
       for (std::size_t c = 0; c < classes; ++c) {
         EXPECT_EQ(split.forgets(c), (set >> c & 1) != 0);
-        if (!split.forgets(c)) EXPECT_EQ(split.new_index(c), next++);
+        EXPECT_EQ(split.new_index(c), split.forgets(c) ? std::nullopt : std::optional(next++));
       }
       EXPECT_EQ(split.new_index(classes), std::nullopt);
     }

@@ -153,9 +153,11 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::check_unchanged() const {
-  struct stat status {};
+  struct stat status {
+  }, named{};
   if (::fstat(descriptor_, &status) != 0 || static_cast<std::size_t>(status.st_size) != size_ ||
-      modification_ns(status) != modified_ns_)
+      modification_ns(status) != modified_ns_ || ::stat(path_.c_str(), &named) != 0 ||
+      named.st_dev != status.st_dev || named.st_ino != status.st_ino)
     fail(ErrorCode::bad_input, "{}: changed while it was being read; try again", path_.string());
 }
 

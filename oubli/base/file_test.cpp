@@ -142,6 +142,13 @@ TEST_F(FileTest, MappedFileNoticesChanges) {
   file.check_unchanged();
   std::ofstream(folder_ / "in", std::ios::app) << "more";
   EXPECT_EQ(code_of([&] { file.check_unchanged(); }), ErrorCode::bad_input);
+  // Another file under its name: whoever reads it by that name reads something else.
+  const MappedFile again(folder_ / "in");
+  again.check_unchanged();
+  fs::copy(folder_ / "in", folder_ / "other");
+  fs::last_write_time(folder_ / "other", fs::last_write_time(folder_ / "in"));
+  fs::rename(folder_ / "other", folder_ / "in");
+  EXPECT_EQ(code_of([&] { again.check_unchanged(); }), ErrorCode::bad_input);
 }
 
 // The temporary that a process leaves behind which is killed while it writes.

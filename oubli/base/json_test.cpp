@@ -1,8 +1,11 @@
 #include "oubli/base/json.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
@@ -32,6 +35,32 @@ TEST(ParseJson, KeepsOrderAndRefusesWhatIsAmbiguousOrDeep) {
   EXPECT_THAT(refusal(std::string(100, '[') + std::string(100, ']')), ::testing::HasSubstr("deep"));
   EXPECT_THAT(refusal(std::string(1'000'000, '[')), ::testing::HasSubstr("deep"));
   (void)parse_json(std::string(60, '[') + std::string(60, ']'), "");
+}
+
+TEST(ParseJson, NothingMayFollow) {
+  const std::string document = R"({"a": 1})";
+  for (const std::string& rest : {std::string(" x"), std::string(1, '\0'), std::string("\0 x", 3),
+                                  std::string("{}"), std::string(",")})
+    EXPECT_THAT(refusal(document + rest), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_EQ(parse_json(document + " \n", "").dump(), R"({"a":1})");
+}
+
+// Twice the keys take twice the time, not four times; the best of several runs of each.
+TEST(ParseJson, TakesTimeInProportion) {
+  const auto seconds = [](std::size_t keys) {
+    std::string text = "{\"k\": 0";
+    for (std::size_t i = 0; i < keys; ++i) text += fmt::format(", \"key{}\": {}", i, i);
+    text += "}";
+    double best = 1e9;
+    for (int run = 0; run < 5; ++run) {
+      const std::clock_t begin = std::clock();
+      EXPECT_EQ(parse_json(text, "").size(), keys + 1);
+      best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
+    }
+    return best;
+  };
+  const double once = seconds(50'000);
+  EXPECT_LT(seconds(100'000), 3 * once);
 }
 
 TEST(ToText, ReplacesWhatIsNotUtf8) {

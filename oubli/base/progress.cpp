@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "oubli/base/printable.h"
+
 namespace oubli {
 namespace {
 
@@ -19,15 +21,15 @@ void set_verbosity(Verbosity verbosity) { current_verbosity = verbosity; }
 Verbosity verbosity() { return current_verbosity; }
 
 void say(const std::string& line) {
-  if (verbosity() != Verbosity::quiet) fmt::print(stderr, "{}\n", line);
+  if (verbosity() != Verbosity::quiet) fmt::print(stderr, "{}\n", printable(line));
 }
 
 void say_detail(const std::string& line) {
-  if (verbosity() == Verbosity::verbose) fmt::print(stderr, "{}\n", line);
+  if (verbosity() == Verbosity::verbose) fmt::print(stderr, "{}\n", printable(line));
 }
 
 Progress::Progress(std::string label, std::size_t total)
-    : label_(std::move(label)),
+    : label_(printable(label)),
       total_(total),
       begin_(std::chrono::steady_clock::now()),
       shown_(begin_),

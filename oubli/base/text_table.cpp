@@ -5,17 +5,10 @@
 #include <utility>
 
 #include "oubli/base/error.h"
+#include "oubli/base/printable.h"
 
 namespace oubli {
 namespace {
-
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  return text;
-}
 
 // "a" in three columns: "a  " or "  a".
 std::string pad(const std::string& text, std::size_t width, TextTable::Align align) {
@@ -33,13 +26,13 @@ std::size_t display_width(std::string_view text) {
 }
 
 TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
-  for (Column& column : columns_) column.title = printable(std::move(column.title));
+  for (Column& column : columns_) column.title = printable(column.title);
 }
 
 void TextTable::add_row(std::vector<std::string> cells) {
   OUBLI_ASSERT(cells.size() <= columns_.size());
   cells.resize(columns_.size());
-  for (std::string& cell : cells) cell = printable(std::move(cell));
+  for (std::string& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 

@@ -10,6 +10,7 @@
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
+#include "oubli/base/printable.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
@@ -114,10 +115,11 @@ void run(const ForgetOptions& options) {
   fmt::print("{}{}", describe_model(*loaded.model, loaded.class_names),
              describe_plan(loaded.inputs, request, plan, outcome));
   fmt::print("{}", describe_findings(*loaded.model, outcome));
-  fmt::print("\nwritten: {} ({} classes)\nreceipt: {}\n", options.output,
-             plan.split().retained.size(), receipt_path(options.output).string());
+  fmt::print("\n{}{}",
+             line("written: {} ({} classes)", options.output, plan.split().retained.size()),
+             line("receipt: {}", receipt_path(options.output).string()));
   if (plan.means && std::filesystem::exists(means_path(options.output)))
-    fmt::print("means:   {}\n", means_path(options.output).string());
+    fmt::print("{}", line("means:   {}", means_path(options.output).string()));
   fmt::print("{}", describe_digests(plan, outcome));
   fmt::print("\nWhat this does not do:\n");
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "oubli/base/names.h"
+#include "oubli/base/printable.h"
 #include "oubli/base/text_table.h"
 #include "oubli/forget/receipt.h"
 
@@ -17,17 +18,17 @@ std::string cell(const std::optional<double>& value) {
 }
 
 std::string describe_solver(const SolverReport& report) {
-  std::string text = fmt::format("solver {}: {}\n  conditioning {:.2g}", name_of(report.chosen),
-                                 report.reason, report.conditioning);
+  std::string figures = fmt::format("  conditioning {:.2g}", report.conditioning);
   double gain = 0;
   for (const double g : report.gain)
     if (!std::isnan(g)) gain = std::max(gain, g);
   if (gain > 0)
-    text +=
+    figures +=
         fmt::format(", gain {:.2g} ({})", gain, report.gain_measured ? "measured" : "estimated");
-  text += fmt::format(", residual {:.1e} on forgotten and {:.1e} on retained classes\n",
-                      report.residual_forgotten, report.residual_retained);
-  for (const std::string& tried : report.tried) text += fmt::format("  passed over: {}\n", tried);
+  std::string text = line("solver {}: {}", name_of(report.chosen), report.reason);
+  text += line("{}, residual {:.1e} on forgotten and {:.1e} on retained classes", figures,
+               report.residual_forgotten, report.residual_retained);
+  for (const std::string& tried : report.tried) text += line("  passed over: {}", tried);
   return text;
 }
 
@@ -48,8 +49,8 @@ std::string describe_kept(const ForgetRequest& request, const ForgetPlan& plan) 
     if (plan.means) entry += fmt::format(" ({})", plan.means->counts[j]);
     kept.push_back(std::move(entry));
   }
-  return fmt::format("kept, by old -> new index{}: {}{}\n", plan.means ? " (samples)" : "",
-                     fmt::join(kept, ", "), and_more(retained.size()));
+  return line("kept, by old -> new index{}: {}{}", plan.means ? " (samples)" : "",
+              fmt::join(kept, ", "), and_more(retained.size()));
 }
 
 std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
@@ -75,20 +76,21 @@ std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
 }
 
 std::string describe_run(const RunReport& report, const std::optional<RunCheck>& check) {
-  std::string text = fmt::format(
-      "\nran on {} ({} samples, {}), inputs {}, {}{}\naccuracy before: {:.2f} %\n", report.data,
-      report.samples, report.labels, report.preparation, report.runtime,
-      report.as_float ? " on a float32 copy (it has no bfloat16)" : "", 100 * report.accuracy);
+  std::string text = "\n";
+  text += line("ran on {} ({} samples, {}), inputs {}, {}{}", report.data, report.samples,
+               report.labels, report.preparation, report.runtime,
+               report.as_float ? " on a float32 copy (it has no bfloat16)" : "");
+  text += line("accuracy before: {:.2f} %", 100 * report.accuracy);
   if (!check) return text;
-  text += fmt::format(
+  text += line(
       "new model run on {} samples: kept classes {:.2f} % right, {:.2f} % before; its layer is "
-      "what it should be within {:.2g} of the bound\n",
+      "what it should be within {:.2g} of the bound",
       check->samples, 100 * check->kept_accuracy_after, 100 * check->kept_accuracy_before,
       check->head_mismatch);
   if (check->compared_with_naive)
-    text += fmt::format(
+    text += line(
         "softmax against naive deletion: {} labels flip, centred logits differ by at most {:.2g} "
-        "({:.2g} of what rounding explains)\n",
+        "({:.2g} of what rounding explains)",
         check->label_flips, check->largest_difference, check->largest_ratio);
   return text;
 }
@@ -97,18 +99,18 @@ std::string describe_run(const RunReport& report, const std::optional<RunCheck>&
 
 std::string describe_model(const ModelFile& model, std::span<const std::string> class_names) {
   const HeadView& head = model.head();
-  std::string text = fmt::format(
-      "{}: {}, head {}\n  {} classes x {} features, {}, stored as {}, {}\n", model.path().string(),
-      model.format(), model.head_name(), head.classes(), head.features(),
-      name_of(head.weights.dtype), head.transposed ? "features x classes" : "classes x features",
-      head.bias ? "with bias" : "without bias");
+  std::string text =
+      line("{}: {}, head {}", model.path().string(), model.format(), model.head_name());
+  text += line("  {} classes x {} features, {}, stored as {}, {}", head.classes(), head.features(),
+               name_of(head.weights.dtype),
+               head.transposed ? "features x classes" : "classes x features",
+               head.bias ? "with bias" : "without bias");
   if (!class_names.empty())
-    text +=
-        fmt::format("  names: {}{}\n",
-                    fmt::join(class_names.first(std::min(class_names.size(), kMostListed)), ", "),
-                    and_more(class_names.size()));
+    text += line("  names: {}{}",
+                 fmt::join(class_names.first(std::min(class_names.size(), kMostListed)), ", "),
+                 and_more(class_names.size()));
   for (const Finding& finding : model.findings())
-    text += fmt::format("  note: {} {}\n", finding.where, finding.text);
+    text += line("  note: {} {}", finding.where, finding.text);
   return text;
 }
 
@@ -119,42 +121,42 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
     forgotten.push_back(
         class_label(c, request.class_names) +
         (plan.means ? fmt::format(" ({} samples)", plan.means->counts[c]) : std::string()));
-  std::string text = fmt::format("forgetting {} of {} classes: {}\n", request.forget.size(),
-                                 plan.split().classes, fmt::join(forgotten, ", "));
+  std::string text = line("forgetting {} of {} classes: {}", request.forget.size(),
+                          plan.split().classes, fmt::join(forgotten, ", "));
   text += describe_kept(request, plan);
-  text += fmt::format(
-      "method {}{}\n", name_of(request.method),
-      request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
+  text +=
+      line("method {}{}", name_of(request.method),
+           request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
   if (plan.filtration.solver) text += describe_solver(*plan.filtration.solver);
   if (plan.filtration.centred)
-    text += fmt::format(
+    text += line(
         "the old head's rows sum to zero ({:.2g}, below {}): the new ones are centred so that they "
-        "do, too; probabilities and labels are the same\n",
+        "do, too; probabilities and labels are the same",
         plan.filtration.row_sum, kRowsSumToZero);
   if (plan.means)
-    text += fmt::format("class means of {}, from {}\n", name_of(plan.means->space),
-                        inputs.means ? "the means file" : "the data");
-  text +=
-      fmt::format("self-check on {}: error {:.2g}, {:.2g} of its bound\n",
-                  plan.head_check.on_class_means ? "the class means" : "random vectors",
-                  plan.head_check.identity.largest_error, plan.head_check.identity.largest_ratio);
+    text += line("class means of {}, from {}", name_of(plan.means->space),
+                 inputs.means ? "the means file" : "the data");
+  text += line("self-check on {}: error {:.2g}, {:.2g} of its bound",
+               plan.head_check.on_class_means ? "the class means" : "random vectors",
+               plan.head_check.identity.largest_error, plan.head_check.identity.largest_ratio);
   if (inputs.run != nullptr) text += describe_run(inputs.run->report(), outcome.run_check);
   if (outcome.leaks && !outcome.leaks->rows.empty()) {
-    text += fmt::format(
-        "\nleak check on {} samples: can an observer of one model tell the forgotten class's "
-        "inputs?\n"
-        "(AUC, 0.5 to 1; the floor is that of a retrained network, unknown here and above 0.5)\n",
+    text += "\n";
+    text += line(
+        "leak check on {} samples: can an observer of one model tell the forgotten class's inputs?",
         outcome.leaks->samples);
+    text +=
+        "(AUC, 0.5 to 1; the floor is that of a retrained network, unknown here and above 0.5)\n";
     text += leak_table(*outcome.leaks, request);
-    text += fmt::format("labels that differ from naive deletion: {} of {}\n",
-                        outcome.leaks->label_flips, outcome.leaks->label_samples);
+    text += line("labels that differ from naive deletion: {} of {}", outcome.leaks->label_flips,
+                 outcome.leaks->label_samples);
   }
   for (const std::string& warning : warnings_of(plan, outcome))
-    text += fmt::format("warning: {}\n", warning);
+    text += line("warning: {}", warning);
   if (!inputs.data) text += "not checked: leaks, since no data was given\n";
   if (outcome.leaks)
     for (const std::string& what : outcome.leaks->not_checked)
-      text += fmt::format("not checked: {}\n", what);
+      text += line("not checked: {}", what);
   return text;
 }
 
@@ -164,7 +166,7 @@ std::string describe_digests(const ForgetPlan& plan, const ForgetOutcome& outcom
        {std::pair("input", &plan.digests.model), std::pair("output", &outcome.written),
         std::pair("means", &plan.digests.means)})
     for (const FileDigest& file : *files)
-      text += fmt::format("sha256 of the {} {}: {}\n", what, file.name, file.sha256);
+      text += line("sha256 of the {} {}: {}", what, file.name, file.sha256);
   return text;
 }
 
@@ -173,8 +175,7 @@ std::string describe_findings(const ModelFile& model, const ForgetOutcome& outco
   const std::vector<Finding> before = model.findings();
   for (const Finding& finding : outcome.findings)
     if (std::ranges::find(before, finding) == before.end())
-      text += fmt::format("note: {}{}{}\n", finding.where, finding.where.empty() ? "" : " ",
-                          finding.text);
+      text += line("note: {}{}{}", finding.where, finding.where.empty() ? "" : " ", finding.text);
   return text;
 }
 

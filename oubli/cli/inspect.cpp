@@ -5,6 +5,7 @@
 
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
+#include "oubli/base/printable.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
@@ -59,9 +60,9 @@ void run(const InspectOptions& options) {
                               ? std::string("0")
                               : fmt::format("{}", fmt::join(asked.classes, " and class ")),
                           describe_plan(loaded.inputs, request, plan, outcome));
-      text += fmt::format("would change: {} from {} to {} classes{}; nothing was written\n",
-                          loaded.model->head_name(), head.classes(), plan.split().retained.size(),
-                          plan.new_head.bias_added ? ", and gain a bias" : "");
+      text += line("would change: {} from {} to {} classes{}; nothing was written",
+                   loaded.model->head_name(), head.classes(), plan.split().retained.size(),
+                   plan.new_head.bias_added ? ", and gain a bias" : "");
     } else {
       text += "give --means, or --features and --labels, to see what forgetting would do\n";
     }

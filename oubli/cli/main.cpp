@@ -14,6 +14,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/names.h"
+#include "oubli/base/printable.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 #include "oubli/cli/command.h"
@@ -24,7 +25,7 @@ namespace {
 using oubli::ErrorCode;
 
 int report(ErrorCode code, std::string_view message) {
-  fmt::print(stderr, "oubli: {}\n", message);
+  fmt::print(stderr, "oubli: {}\n", oubli::printable(message));
   return static_cast<int>(code);
 }
 

@@ -9,6 +9,7 @@
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
+#include "oubli/base/printable.h"
 #include "oubli/base/progress.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
@@ -64,9 +65,9 @@ void run(const MeansOptions& options) {
     fmt::print("{}\n", to_text(result, 1));
     return;
   }
-  fmt::print("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)\n",
-             options.output, means.dimensions(), space, means.classes(), chosen.size(), *fewest,
-             *most);
+  fmt::print("{}", line("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)",
+                        options.output, means.dimensions(), space, means.classes(), chosen.size(),
+                        *fewest, *most));
   if (std::isnan(largest_error))
     fmt::print("how sure the means are is unknown: one sample of each class\n");
   else

@@ -6,10 +6,12 @@
 
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
+#include "oubli/base/printable.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/forget/claims.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
 
@@ -42,7 +44,7 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
     return;
   }
   for (const VerifyStep& step : steps)
-    fmt::print("{:8}  {}: {}\n", name_of(step.state), step.what, step.detail);
+    fmt::print("{}", line("{:8}  {}: {}", name_of(step.state), step.what, step.detail));
   fmt::print("\nWhat a receipt does not prove:\n");
   for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
 }
@@ -72,6 +74,13 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
 std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
                                            const nlohmann::ordered_json& receipt) {
   HeadChoice choice = head_choice(options);
+  // The old head had none; which one the new head gained, is in the receipt.
+  if (options.no_bias && ReceiptPart(receipt)["bias_added"].flag()) {
+    const std::string head = ReceiptPart(receipt)["output"]["head"]["name"].text();
+    const std::size_t comma = head.rfind(", ");
+    choice.bias.reset();
+    if (comma != std::string::npos) choice.bias = head.substr(comma + 2);
+  }
   auto model = ModelFile::open(options.new_model, choice);
   if (choice.transposed || model->head().classes() != model->head().features()) return model;
   const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];
@@ -152,8 +161,10 @@ void add_verify(Command& app) {
   options->add_data(*command);
   for (const char* const name : {"--samples", "--random-samples", "--seed"})
     command->remove_option(command->get_option(name));  // the receipt says that
-  command->add_option("--seed", options->given_seed,
-                      "The seed, where the receipt holds a digest of it only");
+  command
+      ->add_option("--seed", options->given_seed,
+                   "The seed, where the receipt holds a digest of it only")
+      ->whole_number();
   options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(

@@ -103,6 +103,7 @@ class ArraySource final : public SampleSource {
            path.string(), describe(x_.view), describe(y.view));
     }
     files_ = {path};
+    mapped_ = {x_.file};
     const std::vector<std::size_t>& shape = x_.view.shape;
     // Bytes in the shape of images are images; everything else is taken as it is.
     const auto is_channels = [](std::size_t n) { return n == 1 || n == 3; };

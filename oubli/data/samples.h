@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oubli/array/tensor.h"
+#include "oubli/base/file.h"
 
 namespace oubli {
 
@@ -41,6 +42,10 @@ class SampleSource {
   [[nodiscard]] std::span<const std::string> class_names() const { return class_names_; }
   // Its files, for digests; empty for data sets known by name.
   [[nodiscard]] std::span<const std::filesystem::path> files() const { return files_; }
+  // Those that stay mapped: what was read is what these hold.
+  [[nodiscard]] std::span<const std::shared_ptr<const MappedFile>> mapped() const {
+    return mapped_;
+  }
   // Safe to call from several threads.
   [[nodiscard]] virtual Sample read(std::size_t index) const = 0;
 
@@ -49,6 +54,7 @@ class SampleSource {
   std::vector<std::uint32_t> labels_;
   std::vector<std::string> class_names_;
   std::vector<std::filesystem::path> files_;
+  std::vector<std::shared_ptr<const MappedFile>> mapped_;
 
  private:
   std::string name_;

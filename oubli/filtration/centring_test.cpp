@@ -32,7 +32,7 @@ Matrix<double> softmax(Matrix<double> logits) {
   return logits;
 }
 
-// Independent rows: k chi^2_p / p, so below 1 with probability 4e-8 for k = 8, p = 20.
+// Independent rows: k chi^2_p / p, so below 1 with probability 8e-7 for k = 8, p = 20.
 TEST(Centring, TheRatioIsTheNumberOfClassesForUnrelatedRowsAndZeroForRowsThatSumToZero) {
   double mean = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -43,11 +43,13 @@ TEST(Centring, TheRatioIsTheNumberOfClassesForUnrelatedRowsAndZeroForRowsThatSum
     Matrix<double> turned(20, 8);
     for (std::size_t i = 0; i < 8; ++i)
       for (std::size_t d = 0; d < 20; ++d) turned(d, i) = e.W(i, d);
-    EXPECT_NEAR(row_sum_ratio({tensor_view(turned.view(), "W"), true}), ratio, 1e-12 * ratio);
+    EXPECT_NEAR(row_sum_ratio({tensor_view(std::as_const(turned).view(), "W"), true}), ratio,
+                1e-12 * ratio);
   }
   EXPECT_NEAR(mean, 8, 5 * 8 * std::sqrt(2.0 / 20 / 20));  // five standard errors
   EXPECT_LT(row_sum_ratio(sum_zero_example(8, 20).head()), 1e-20);
-  EXPECT_TRUE(std::isnan(row_sum_ratio({tensor_view(Matrix<double>(3, 2).view(), "W")})));
+  const Matrix<double> zeros(3, 2);
+  EXPECT_TRUE(std::isnan(row_sum_ratio({tensor_view(std::as_const(zeros).view(), "W")})));
 }
 
 TEST(Centring, RowsThatSummedToZeroDoSoAgainAndProbabilitiesStay) {
@@ -107,9 +109,10 @@ TEST(Centring, WarnsOfMeansThatCanBeComputedAndOfClassesThatGoAlong) {
     return plan_for(e, e.means(), method, Centring::by_head, Solver::ridge).warnings;
   };
   const Example many = make_example(20, 8, true), few = make_example(6, 30, true);
-  EXPECT_THAT(warnings(many, Method::zeroing), Contains(HasSubstr("can compute that mean")));
-  for (const Method method : {Method::normalization, Method::randomization})
-    EXPECT_THAT(warnings(many, method), Not(Contains(HasSubstr("can compute that mean"))));
+  for (const Method method : {Method::zeroing, Method::randomization})
+    EXPECT_THAT(warnings(many, method), Contains(HasSubstr("can compute that mean")));
+  EXPECT_THAT(warnings(many, Method::normalization),
+              Not(Contains(HasSubstr("can compute that mean"))));
   EXPECT_THAT(warnings(few, Method::zeroing), Not(Contains(HasSubstr("can compute that mean"))));
   Example twins = few;  // class 4 has the samples of class 2
   for (std::size_t i = 0; i < twins.x.rows(); ++i)

@@ -58,13 +58,15 @@ std::vector<std::string> warnings_of(const HeadView& head, const Calibration& ca
         fmt::join(shown, ", "), along.size() > shown.size() ? ", ..." : "",
         name_of(target.method)));
   }
-  // W_z m + b_z = z has one solution.
+  // W_z m + b_z = z has one solution. Where randomization sends the mean is drawn, but small beside
+  // the logits, so that 0 will do.
   const std::size_t equations = plan.filter.split.retained.size() - (plan.centred ? 1 : 0);
-  if (target.method != Method::randomization && equations >= head.features())
+  if (equations >= head.features())
     warnings.push_back(fmt::format(
-        "{} new logits of {} features: whoever knows where method {} sends the forgotten mean can "
-        "compute that mean from the new model; normalization does not give it away",
-        plan.filter.split.retained.size(), head.features(), name_of(target.method)));
+        "{} new logits of {} features: whoever knows{} where method {} sends the forgotten mean "
+        "can compute that mean from the new model; normalization does not give it away",
+        plan.filter.split.retained.size(), head.features(),
+        target.method == Method::randomization ? " about" : "", name_of(target.method)));
   return warnings;
 }
 

@@ -26,6 +26,7 @@ struct FileDigest {
   std::filesystem::path path = {};  // where to read it
   // What it holds, if it is mapped and will be read in any case.
   std::span<const std::byte> content = {};
+  std::size_t files = 1;  // that the digest is of, each with its name and length
 };
 // The file's name and size; it is read later.
 [[nodiscard]] FileDigest file_named(std::string role, const std::filesystem::path& path);

@@ -54,14 +54,11 @@ void add_warnings_of_recovery(const ForgetRequest& request, ForgetPlan& plan, bo
         "--allow-nonlinear-tail centres them");
   constexpr std::uint64_t kGuessable = std::uint64_t{1} << 32;  // minutes of trying
   if (request.method == Method::randomization && (request.keep_seed || request.seed < kGuessable))
-    plan.warnings.push_back(fmt::format(
-        "whoever knows the seed knows where the forgotten mean went{}; {}",
-        plan.split().retained.size() >= plan.filtration.filter.u.cols()
-            ? ", and can compute that mean from the new model"
-            : "",
-        request.keep_seed ? "the receipt will hold it"
-                          : "one below 2^32 can be guessed: take one at random, as from 'od -An "
-                            "-N8 -tu8 /dev/urandom'"));
+    plan.warnings.push_back(
+        std::string("whoever knows the seed knows where the forgotten mean went; ") +
+        (request.keep_seed ? "the receipt will hold it"
+                           : "one below 2^32 can be guessed: take one at random, as from 'od -An "
+                             "-N8 -tu8 /dev/urandom'"));
 }
 
 // Everything in a plan but the digests.
@@ -156,6 +153,8 @@ InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop)
       digests.model.push_back(file_named("model", path));
   const std::span<const std::byte> model_bytes = inputs.model->bytes();
   if (inputs.data) digests.data = inputs.data->files;
+  if (inputs.means && inputs.means->mapped)
+    for (FileDigest& file : digests.means) file.content = inputs.means->mapped->bytes();
   std::vector<FileDigest*> unread;
   for (std::vector<FileDigest>* const files : {&digests.model, &digests.means, &digests.data})
     for (FileDigest& file : *files)

@@ -332,7 +332,7 @@ TEST(Forget, LabelsThatTheModelDoesNotMeanAreAWarning) {
         EXPECT_EQ(leaks.kept_samples, 150U);
         const bool warned = !leaks.warnings.empty();
         EXPECT_EQ(warned, shift != 0 && !ignore);
-        if (warned) EXPECT_THAT(leaks.warnings[0], HasSubstr("misaligned"));
+        EXPECT_TRUE(!warned || leaks.warnings[0].find("misaligned") != std::string::npos);
       }
     }
 }

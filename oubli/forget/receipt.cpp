@@ -50,11 +50,13 @@ class Masked {
   }
   [[nodiscard]] Json files(std::span<const FileDigest> all) const {
     Json list = Json::array();
-    for (const FileDigest& file : all)
+    for (const FileDigest& file : all) {
       list.push_back({{"role", file.role},
                       {"name", name(file.name)},
                       {"bytes", file.bytes},
                       {"sha256", file.sha256}});
+      if (file.files != 1) list.back()["files"] = file.files;
+    }
     return list;
   }
   [[nodiscard]] Json head(const ModelFile& model, const std::string& sha256) const {

@@ -38,11 +38,19 @@ std::size_t largest(std::span<const double> row) {
 // One digest over all inputs in order, so that a receipt names the data in one line.
 FileDigest digest_of_source(const SampleSource& source) {
   FileDigest digest{"data", fs::path(source.name()).filename().string(), "", 0};
+  if (!source.mapped().empty()) {  // what was read, whatever is at its place by now
+    digest = file_named("data", source.files().front());
+    digest.sha256 = sha256_hex(source.mapped().front()->bytes());
+    return digest;
+  }
   if (source.files().size() == 1) return digest_of("data", source.files().front());
+  digest.files = std::max<std::size_t>(1, source.files().size());
   Sha256 sum;
   for (const fs::path& path : source.files()) {
     const MappedFile file(path);
-    sum.update(as_bytes(path.parent_path().filename().string() + "/" + path.filename().string()));
+    const std::string name =
+        path.parent_path().filename().string() + "/" + path.filename().string();
+    sum.update(as_bytes(fmt::format("{} {}\n{}", name.size(), file.bytes().size(), name)));
     sum.update(file.bytes());
     digest.bytes += file.bytes().size();
   }
@@ -113,6 +121,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
       DType::f32, {labels.size(), head.features()}, features->map(), "features of " + report_.data};
   calibration_.labels = labels;
   calibration_.files = {digest_of_source(*source_)};
+  calibration_.mapped.assign(source_->mapped().begin(), source_->mapped().end());
   calibration_.owner = features;
   for (std::size_t j = 0; j < count.size(); ++j) {
     report_.class_accuracy.push_back(count[j] == 0 ? std::numeric_limits<double>::quiet_NaN()

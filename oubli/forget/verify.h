@@ -41,9 +41,6 @@ struct VerifyInputs {
 [[nodiscard]] std::vector<VerifyStep> verify_receipt(const nlohmann::ordered_json& receipt,
                                                      const VerifyInputs& inputs);
 
-// The request that a receipt is about. Error{bad_input} if it names none.
-[[nodiscard]] ForgetRequest request_of(const nlohmann::ordered_json& receipt);
-
 // The largest distance between elements at the same place, in units of the last place of their
 // type; none if types or shapes differ.
 [[nodiscard]] std::optional<std::uint64_t> units_apart(const TensorView& a, const TensorView& b);

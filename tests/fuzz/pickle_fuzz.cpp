@@ -26,9 +26,10 @@ void forget_a_class(const ModelFile& model, const std::filesystem::path& out) {
   (void)model.findings();
   (void)model.places_with_name("bee");
   const std::vector<std::size_t> forget{1};
-  const NewHead head = plan(model.head(), std::nullopt, forget, {.method = Method::naive})
-                           .filter.apply(model.head());
-  const auto retained = retained_classes(model.head().classes(), forget);
+  const NewHead head =
+      plan_filtration(model.head(), std::nullopt, forget, {.method = Method::naive})
+          .filter.apply(model.head());
+  const auto retained = split_for_deletion(model.head().classes(), forget).retained;
   const StagedModel staged = model.stage(head, retained, out, true);
   if (staged.written->head().classes() + 1 != model.head().classes()) std::abort();
 }

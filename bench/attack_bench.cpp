@@ -60,7 +60,7 @@ int attack(const std::string& folder, const std::string& name, unsigned workers)
   const Matrix<float> x = load(folder + "/x_train.npy"), test = load(folder + "/x_test.npy");
   const auto labels = oubli::to_labels(oubli::load_array(folder + "/y_train.npy").view, 2);
   const std::vector<std::uint8_t> y(labels.begin(), labels.end());
-  const oubli::Attack which = oubli::attack_of(name);
+  const oubli::Attack which = oubli::value_named<oubli::Attack>(name);
   oubli::RandomStream random(1, 1);
   const Timer timer;
   const auto answers = oubli::labels_of(oubli::run_attack(which, x, y, test, random, workers));
@@ -172,7 +172,7 @@ int grow(const std::string& name, std::size_t points) {
     timer.print();
     return 0;
   }
-  const oubli::Attack which = oubli::attack_of(name);
+  const oubli::Attack which = oubli::value_named<oubli::Attack>(name);
   oubli::RandomStream random(1, 1);
   const Timer timer;
   (void)oubli::run_attack(which, x[0], y, x[1], random);

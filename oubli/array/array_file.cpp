@@ -10,6 +10,7 @@
 #include "oubli/array/safetensors.h"
 #include "oubli/base/file_windows.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 
 namespace oubli {
 
@@ -51,10 +52,8 @@ const TensorInfo& tensor_at(std::span<const TensorInfo> tensors, std::string_vie
 }
 
 LoadedTensor load_array(const std::string& where) {
-  // A file may have a colon in its name; the whole is tried first.
-  const std::size_t colon = where.rfind(':');
-  if (colon != std::string::npos && !std::filesystem::exists(where))
-    return ArrayFile::open(where.substr(0, colon))->read(where.substr(colon + 1));
+  if (const ArrayPlace place = split_place(where); place.file != where)
+    return ArrayFile::open(place.file)->read(place.name);
   const auto file = ArrayFile::open(where);
   const auto tensors = file->tensors();
   if (tensors.size() != 1) {

@@ -1,14 +1,11 @@
 #include "oubli/attack/attack.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "oubli/attack/adaboost.h"
 #include "oubli/attack/logistic_regression.h"
 #include "oubli/attack/nearest_neighbours.h"
 #include "oubli/attack/random_forest.h"
-#include "oubli/base/names.h"
 
 namespace oubli {
 namespace {
@@ -26,26 +23,6 @@ std::vector<std::uint8_t> labels_of(std::span<const double> scores) {
   std::vector<std::uint8_t> labels(scores.size());
   std::ranges::transform(scores, labels.begin(), [](double score) { return score > 0 ? 1 : 0; });
   return labels;
-}
-
-std::string_view name_of(Attack attack) {
-  switch (attack) {
-    case Attack::nearest_neighbours:
-      return "nearest-neighbours";
-    case Attack::forest:
-      return "forest";
-    case Attack::adaboost:
-      return "adaboost";
-    case Attack::logistic:
-      return "logistic";
-    case Attack::strong_forest:
-      return "strong-forest";
-    case Attack::per_image:
-      return "per-image";
-    case Attack::per_image_spread:
-      return "per-image-spread";
-  }
-  return "?";
 }
 
 std::string_view title_of(Attack attack) {
@@ -66,15 +43,6 @@ std::string_view title_of(Attack attack) {
       return "likelihood ratio per image, own variances";
   }
   return "?";
-}
-
-Attack attack_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Attack attack : kAllAttacks) {
-    names.emplace_back(name_of(attack));
-    if (names.back() == name) return attack;
-  }
-  fail(ErrorCode::usage, "no attack is named '{}'; there are: {}", name, fmt::join(names, ", "));
 }
 
 std::vector<double> run_attack(Attack attack, MatrixView<const float> x,

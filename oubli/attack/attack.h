@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "oubli/attack/attack_model.h"
+#include "oubli/base/enum_names.h"
 
 namespace oubli {
 
@@ -22,21 +22,24 @@ enum class Attack {
   per_image_spread,  // one for each
 };
 
-inline constexpr Attack kAllAttacks[] = {
-    Attack::nearest_neighbours, Attack::forest,    Attack::adaboost,        Attack::logistic,
-    Attack::strong_forest,      Attack::per_image, Attack::per_image_spread};
+template <>
+struct EnumNames<Attack> {
+  static constexpr std::string_view kWhat = "attack";
+  static constexpr EnumName<Attack> kTable[] = {{Attack::nearest_neighbours, "nearest-neighbours"},
+                                                {Attack::forest, "forest"},
+                                                {Attack::adaboost, "adaboost"},
+                                                {Attack::logistic, "logistic"},
+                                                {Attack::strong_forest, "strong-forest"},
+                                                {Attack::per_image, "per-image"},
+                                                {Attack::per_image_spread, "per-image-spread"}};
+};
 
 [[nodiscard]] constexpr bool is_per_image(Attack attack) {
   return attack == Attack::per_image || attack == Attack::per_image_spread;
 }
 
-// "nearest-neighbours", "forest", "adaboost", "logistic", "strong-forest", "per-image",
-// "per-image-spread"
-[[nodiscard]] std::string_view name_of(Attack attack);
 // "random forest (10 trees)", for sentences and charts.
 [[nodiscard]] std::string_view title_of(Attack attack);
-// Error{usage} with the nearest names if there is none.
-[[nodiscard]] Attack attack_of(const std::string& name);
 
 // Not for attacks per image. Fits `attack` on the training points and scores the test points
 // (attack_model.h).

@@ -1,34 +1,8 @@
 #include "oubli/audit/observer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <vector>
-
-#include "oubli/base/error.h"
 
 namespace oubli {
-
-std::string_view name_of(Observer observer) {
-  switch (observer) {
-    case Observer::logits:
-      return "logits";
-    case Observer::probabilities:
-      return "probabilities";
-    case Observer::label:
-      return "label";
-  }
-  return "?";
-}
-
-Observer observer_of(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Observer observer : kAllObservers) {
-    names.emplace_back(name_of(observer));
-    if (names.back() == name) return observer;
-  }
-  fail(ErrorCode::usage, "no observer is named '{}'; there are: {}", name, fmt::join(names, ", "));
-}
 
 void observe(Observer observer, MatrixView<float> logits) {
   if (observer == Observer::logits) return;

@@ -1,22 +1,22 @@
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "oubli/array/matrix.h"
+#include "oubli/base/enum_names.h"
 
 namespace oubli {
 
 // What an attacker gets to see of a model's answer.
 enum class Observer { logits, probabilities, label };
 
-inline constexpr Observer kAllObservers[] = {Observer::logits, Observer::probabilities,
-                                             Observer::label};
-
-// "logits", "probabilities", "label"
-[[nodiscard]] std::string_view name_of(Observer observer);
-// Error{usage} with the nearest names if there is none.
-[[nodiscard]] Observer observer_of(const std::string& name);
+template <>
+struct EnumNames<Observer> {
+  static constexpr std::string_view kWhat = "observer";
+  static constexpr EnumName<Observer> kTable[] = {{Observer::logits, "logits"},
+                                                  {Observer::probabilities, "probabilities"},
+                                                  {Observer::label, "label"}};
+};
 
 // Turns rows of logits, in place, into what `observer` sees: the logits themselves; the logits
 // minus their mean, which hold the same information as the probabilities; or 1 for the largest

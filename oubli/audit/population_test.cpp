@@ -113,9 +113,10 @@ TEST(Observer, SeesLogitsProbabilitiesOrTheLabel) {
 }
 
 TEST(Observer, HasNames) {
-  for (const Observer observer : kAllObservers)
-    EXPECT_EQ(observer_of(std::string(name_of(observer))), observer);
-  EXPECT_THROW((void)observer_of("logit"), Error);
+  for (const Observer observer : all_values<Observer>())
+    EXPECT_EQ(value_named<Observer>(name_of(observer)), observer);
+  EXPECT_THAT([] { (void)value_named<Observer>("logit"); },
+              ThrowsMessage<Error>(HasSubstr("did you mean logits?")));
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "oubli/base/count.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
@@ -81,11 +81,7 @@ std::size_t class_named(std::string_view word, std::span<const std::string> name
     return static_cast<std::size_t>(found - names.begin());
   };
   const auto by_index = [&](std::string_view digits) -> std::optional<std::size_t> {
-    std::size_t index = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [stop, error] = std::from_chars(digits.data(), end, index);
-    if (error != std::errc() || stop != end || index >= classes) return std::nullopt;
-    return index;
+    return classes == 0 ? std::nullopt : parse_count(digits, 0, classes - 1);
   };
   constexpr std::string_view kName = "name:", kIndex = "index:";
   const std::optional<std::size_t> named = by_name(word), numbered = by_index(word);

@@ -27,8 +27,6 @@ struct Place {
   bool is_folder = false;
 };
 
-std::vector<Place> places(std::span<const fs::path> paths) { return {paths.begin(), paths.end()}; }
-
 bool same_file(const Place& a, const Place& b) {
   if (a.given.empty() || b.given.empty()) return false;
   std::error_code unknown;
@@ -40,6 +38,13 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
 }
 
 }  // namespace
+
+ArrayPlace split_place(const std::string& where) {
+  std::error_code unknown;
+  const std::size_t colon = where.rfind(':');
+  if (colon == std::string::npos || fs::exists(where, unknown)) return {where, {}};
+  return {where.substr(0, colon), where.substr(colon + 1)};
+}
 
 void prepare_output(const fs::path& path, bool replace) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
@@ -56,7 +61,9 @@ void prepare_output(const fs::path& path, bool replace) {
 }
 
 void require_apart(std::span<const fs::path> outputs, std::span<const fs::path> inputs) {
-  const std::vector<Place> written = places(outputs), read = places(inputs);
+  const std::vector<Place> written(outputs.begin(), outputs.end());
+  std::vector<Place> read;
+  for (const fs::path& input : inputs) read.emplace_back(split_place(input.string()).file);
   for (std::size_t i = 0; i < written.size(); ++i) {
     const Place& output = written[i];
     if (output.given.empty()) continue;

@@ -41,6 +41,20 @@ TEST(RequireApart, KnowsAFileByAnyName) {
   require_apart(std::vector<fs::path>{"", "", folder / "b", folder / "c"}, inputs);
 }
 
+TEST(RequireApart, SeesTheFileBehindAnArray) {
+  const TempFolder folder;
+  write_file(folder / "a.npz", "text");
+  write_file(folder / "odd:name", "text");
+  const auto apart = [&](const char* output, const char* input) {
+    require_apart(std::vector<fs::path>{folder / output}, std::vector<fs::path>{folder / input});
+  };
+  for (const char* const input : {"a.npz:seen", "a.npz:", "./a.npz:x"})
+    EXPECT_EQ(error_of([&] { apart("a.npz", input); }).code(), ErrorCode::usage) << input;
+  EXPECT_EQ(error_of([&] { apart("odd:name", "odd:name"); }).code(), ErrorCode::usage);
+  apart("odd", "odd:name");  // which is a file of its own
+  apart("b.npz", "a.npz:seen");
+}
+
 TEST(RequireApart, AFolderIsAllThatIsInIt) {
   const TempFolder folder;
   fs::create_directories(folder / "data/cat");

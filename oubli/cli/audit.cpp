@@ -28,7 +28,7 @@ namespace {
 using Files = std::vector<std::string>;
 
 constexpr std::size_t kFewestResamples = 100;
-constexpr int kMostImages = 1'000'000'000;
+constexpr std::uint64_t kMostImages = 1'000'000'000;
 
 struct Options {
   Files seen, unseen, unseen2, before, features, unseen_features;
@@ -120,7 +120,9 @@ void check_files(const Options& options) {
     for (const std::string& file : files) {
       for (const Named& other : all) {
         std::error_code ignored;
-        if (other.file == file || std::filesystem::equivalent(other.file, file, ignored))
+        const ArrayPlace a = split_place(other.file), b = split_place(file);
+        if (other.file == file ||
+            (a.name == b.name && std::filesystem::equivalent(a.file, b.file, ignored)))
           fail(ErrorCode::usage, "{} {} and {} {} are the same file: {}", other.option, other.file,
                option, file,
                other.option == option ? "a model counts once" : "populations must be different");
@@ -150,11 +152,11 @@ void check_output(const Options& options) {
 
 // What the words name, each once.
 template <typename Choice>
-std::vector<Choice> chosen_from(const std::vector<std::string>& words,
-                                Choice (*named)(const std::string&)) {
+std::vector<Choice> chosen_from(const std::vector<std::string>& words) {
   std::vector<Choice> choices;
   for (const std::string& word : words)
-    if (const Choice choice = named(word); std::ranges::find(choices, choice) == choices.end())
+    if (const auto choice = value_named<Choice>(word);
+        std::ranges::find(choices, choice) == choices.end())
       choices.push_back(choice);
   return choices;
 }
@@ -241,9 +243,9 @@ void run(Options& options) {
   if (chosen.bootstrap != 0 && chosen.bootstrap < kFewestResamples)
     fail(ErrorCode::usage, "--bootstrap {}: fewer than {} resamples have no 95 % interval; 0: none",
          chosen.bootstrap, kFewestResamples);
-  if (!options.attacks.empty()) chosen.attacks = chosen_from(options.attacks, attack_of);
+  if (!options.attacks.empty()) chosen.attacks = chosen_from<Attack>(options.attacks);
   if (!options.answers.empty()) chosen.answers = chosen_answers(options.answers);
-  if (!options.observers.empty()) chosen.observers = chosen_from(options.observers, observer_of);
+  if (!options.observers.empty()) chosen.observers = chosen_from<Observer>(options.observers);
   chosen.retained = !options.forgotten_only;
 
   Arrays arrays;
@@ -332,27 +334,27 @@ void add_choices(Command& command, Options& options) {
       .add_option("--images", audit.images_forgotten,
                   "Images per model of a forgotten class that attacks see (default: all; the "
                   "paper: 150)")
-      ->between(0, kMostImages);
+      ->range(0, kMostImages);
   command
       .add_option("--images-retained", audit.images_retained,
                   "The same for a retained class (the paper: 150, and 100 for MNIST)")
-      ->between(0, kMostImages);
+      ->range(0, kMostImages);
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
       ->between(0.05, 0.95)
       ->capture_default_str();
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
-      ->between(0, 1000000)
+      ->range(0, 1'000'000)
       ->capture_default_str();
   command
       .add_option("--bootstrap", audit.bootstrap,
                   "Resamples for the intervals: 100 or more, or 0 for none")
-      ->between(0, 1000000)
+      ->range(0, 1'000'000)
       ->capture_default_str();
-  command.add_option("--seed", audit.seed, "Seed")->whole_number()->capture_default_str();
+  command.add_option("--seed", audit.seed, "Seed")->capture_default_str();
   audit.workers = available_cores();
   command.add_option("--jobs", audit.workers, "Threads (the result does not depend on it)")
-      ->between(1, 1024)
+      ->range(1, 1024)
       ->capture_default_str();
 }
 

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+
+#include "oubli/base/error.h"
 
 namespace oubli::cli {
 
@@ -69,12 +73,24 @@ Option* Option::between(double low, double high) {
   return this;
 }
 
-Option* Option::whole_number() {
-  // CLI11 itself would turn -1 into the largest number there is.
-  return check([](const std::string& word) -> std::string {
-    const bool whole = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
-    return whole ? "" : "wanted a whole number, 0 or more, not " + word;
+Option Option::count(CLI::Option& option, std::uint64_t most) {
+  Option made(option);
+  made.range_ = std::make_shared<Range>(Range{0, most});
+  // CLI11 itself would turn -1 into the largest number there is, and 010 into 8.
+  made.check([range = made.range_](const std::string& word) -> std::string {
+    if (parse_count(word, range->least, range->most)) return {};
+    return range->most == kLargestCount
+               ? fmt::format("wanted a whole number, {} or more, not {}", range->least, word)
+               : fmt::format("wanted a whole number from {} to {}, not {}", range->least,
+                             range->most, word);
   });
+  return made;
+}
+
+Option* Option::range(std::uint64_t least, std::uint64_t most) {
+  OUBLI_ASSERT(range_ != nullptr);
+  *range_ = {least, std::min(most, range_->most)};
+  return this;
 }
 
 Option* Option::existing_file() {
@@ -88,6 +104,12 @@ Option* Option::existing_path() {
 }
 
 Option* Command::keep(CLI::Option* option) { return &options_.emplace_back(*option); }
+
+template <typename Value>
+Option* Command::keep_count(CLI::Option* option) {
+  options_.push_back(Option::count(*option, std::numeric_limits<Value>::max()));
+  return &options_.back();
+}
 
 Command* Command::add_subcommand(const std::string& name, const std::string& help) {
   return &commands_.emplace_back(*app_->add_subcommand(name, help));
@@ -136,22 +158,22 @@ Option* Command::add_option(const std::string& name, std::vector<double>& value,
 }
 
 Option* Command::add_option(const std::string& name, unsigned& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
+  return keep_count<unsigned>(app_->add_option(name, value, help));
 }
 
 Option* Command::add_option(const std::string& name, std::uint64_t& value,
                             const std::string& help) {
-  return keep(app_->add_option(name, value, help));
+  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
 }
 
 Option* Command::add_option(const std::string& name, std::optional<std::uint64_t>& value,
                             const std::string& help) {
-  return keep(app_->add_option(name, value, help));
+  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
 }
 
 Option* Command::add_option(const std::string& name, std::vector<std::uint64_t>& value,
                             const std::string& help) {
-  return keep(app_->add_option(name, value, help));
+  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
 }
 
 Option* Command::add_flag(const std::string& name, bool& value, const std::string& help) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "oubli/base/count.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -20,6 +22,8 @@ namespace oubli::cli {
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(&option) {}
+  // One whose values are counts: digits and nothing else.
+  [[nodiscard]] static Option count(CLI::Option& option, std::uint64_t most);
 
   Option* required(bool needed = true);
   // The help shows the value that the variable has now.
@@ -39,13 +43,20 @@ class Option {
   Option* check(const std::function<std::string(const std::string&)>& wrong);
   Option* one_of(const std::vector<std::string>& words);
   Option* between(double low, double high);
-  Option* whole_number();
+  // Of a count: the smallest and the largest.
+  Option* range(std::uint64_t least, std::uint64_t most = kLargestCount);
   Option* existing_file();
   Option* existing_path();
 
  private:
   friend class Command;
+  struct Range {
+    std::uint64_t least = 0;
+    std::uint64_t most = kLargestCount;
+  };
+
   CLI::Option* option_;
+  std::shared_ptr<Range> range_;  // of counts
 };
 
 // A command with its options. This is the one place that knows the library which reads the command
@@ -71,6 +82,7 @@ class Command {
   Option* add_option(const std::string& name, std::optional<double>& value,
                      const std::string& help);
   Option* add_option(const std::string& name, std::vector<double>& value, const std::string& help);
+  // Counts, from 0 on unless range() says otherwise.
   Option* add_option(const std::string& name, unsigned& value, const std::string& help);
   Option* add_option(const std::string& name, std::uint64_t& value, const std::string& help);
   Option* add_option(const std::string& name, std::optional<std::uint64_t>& value,
@@ -94,6 +106,8 @@ class Command {
 
  private:
   Option* keep(CLI::Option* option);
+  template <typename Value>
+  Option* keep_count(CLI::Option* option);
 
   std::deque<Option> options_;
   std::deque<Command> commands_;

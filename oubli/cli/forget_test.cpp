@@ -8,21 +8,16 @@
 #include "oubli/array/npy.h"
 #include "oubli/array/npz.h"
 #include "oubli/base/digest.h"
-#include "tests/test_support.h"
+#include "oubli/cli/run_program.h"
 
 namespace oubli {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::Outcome;
 using testing::run_python;
 using testing::TempFolder;
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
 
 class ForgetCli : public ::testing::Test {
  protected:
@@ -64,16 +59,7 @@ open('trees.pkl', 'w').write('tree\nversion=v3\n')
       before_[entry.path().filename().string()] = sha256_file(entry.path());
   }
 
-  Outcome run(const std::string& arguments) {
-    const std::string command = fmt::format("cd {} && {}/oubli {} >.out 2>.err",
-                                            folder_.path().string(), OUBLI_BINARY_DIR, arguments);
-    const int status = std::system(command.c_str());
-    Outcome outcome{WEXITSTATUS(status), read_text_file(folder_ / ".out"),
-                    read_text_file(folder_ / ".err")};
-    fs::remove(folder_ / ".out");
-    fs::remove(folder_ / ".err");
-    return outcome;
-  }
+  Outcome run(const std::string& arguments) { return testing::run_program(folder_, arguments); }
   // The exit code and a part of the message are as said, and the folder is as it was.
   void refuses(int code, const std::string& message, const std::string& arguments) {
     SCOPED_TRACE(arguments);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "oubli/base/count.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
@@ -185,10 +186,8 @@ std::vector<float> start_image(const Options& options, const ImageSet& data) {
   const char* begin = start.data() + (index ? 6 : 0);
   const char* end = start.data() + start.size();
   if (index) {
-    std::size_t number = 0;
-    const auto [at, error] = std::from_chars(begin, end, number);
-    if (error == std::errc() && at == end && number < data.size()) {
-      std::ranges::transform(data.image(number), image.begin(),
+    if (const auto number = parse_count({begin, end}, 0, data.size() - 1)) {
+      std::ranges::transform(data.image(*number), image.begin(),
                              [](std::uint8_t v) { return static_cast<float>(v) / 255; });
       return image;
     }
@@ -221,11 +220,9 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
   }
   study.methods.clear();
   for (const std::string& name : options.methods) {
-    const auto method = method_named(name);
-    if (!method || *method == Method::custom)
-      fail(ErrorCode::usage, "--method {}: naive, normalization, randomization, zeroing or centre",
-           name);
-    study.methods.push_back(*method);
+    study.methods.push_back(value_named<Method>(name));
+    if (study.methods.back() == Method::custom)
+      fail(ErrorCode::usage, "--method custom: needs a target, and there is none here");
   }
   study.retrained = !options.no_retrained;
   study.start = start_image(options, data);
@@ -301,8 +298,10 @@ void add_invert(Command& app) {
   command
       ->add_option("--classes", options->people,
                    "Use the first N classes (default: 4 of the faces, else all)")
+      ->range(1)
       ->excludes(model);
-  command->add_option("--images", options->images, "At most N images per class (default: all)");
+  command->add_option("--images", options->images, "At most N images per class (default: all)")
+      ->range(1);
   command->add_flag("--full-size", options->full_size, "Faces at 112 x 92 instead of 56 x 46")
       ->excludes(model);
   command
@@ -312,10 +311,11 @@ void add_invert(Command& app) {
       ->excludes(model);
   command
       ->add_option("--epochs", options->epochs, "Of training (default: 150, 6 for large data sets)")
+      ->range(1, 1'000'000)
       ->excludes(model);
   command->add_option("--networks", options->networks, "How many to train and attack")
       ->capture_default_str()
-      ->between(1, 1e18)
+      ->range(1, 100'000)
       ->excludes(model);
   command->add_option("--class", options->forget,
                       "Forget this class, by name or number; repeat for several, each on its own "
@@ -328,15 +328,15 @@ void add_invert(Command& app) {
       ->add_option("--start", options->start,
                    "Start image: a grey level, noise, mean, image:N or a file (PNG, PGM, JPEG)")
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps of the descent")->capture_default_str();
+  command->add_option("--steps", options->steps, "Steps of the descent")
+      ->range(1, 1'000'000)
+      ->capture_default_str();
   command->add_option("--step-size", options->step_size, "Times the gradient")
       ->capture_default_str();
   command->add_option("--guess", options->guess, "The logit put where an output is missing")
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of everything random")
-      ->whole_number()
-      ->capture_default_str();
-  command->add_option("--jobs", options->jobs, "Threads (default: one per core)");
+  command->add_option("--seed", options->seed, "Of everything random")->capture_default_str();
+  command->add_option("--jobs", options->jobs, "Threads (default: one per core)")->range(1, 1024);
   command->add_flag("--force", options->force, "Replace what is in the folder");
   command->add_flag("--json", options->json, "Print inversion.json on stdout");
   command->footer(

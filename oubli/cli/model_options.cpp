@@ -1,12 +1,13 @@
 #include "oubli/cli/model_options.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "oubli/array/array_file.h"
+#include "oubli/base/count.h"
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
+#include "oubli/base/output.h"
 
 namespace oubli::cli {
 namespace {
@@ -77,15 +78,9 @@ void ModelOptions::add_data(Command& command) {
   command
       .add_option("--samples", samples, "Use S samples of each class for its mean, the first ones")
       ->type_name("S")
-      ->check([](const std::string& word) -> std::string {
-        const bool digits = word.find_first_not_of("0123456789") == std::string::npos;
-        const bool positive = word.find_first_not_of('0') != std::string::npos;
-        return digits && positive ? "" : "wanted a number of samples, 1 or more";
-      });
+      ->range(1);
   command.add_flag("--random-samples", random_samples, "With --samples: drawn by --seed");
-  command.add_option("--seed", seed, "Seed of everything random")
-      ->whole_number()
-      ->capture_default_str();
+  command.add_option("--seed", seed, "Seed of everything random")->capture_default_str();
 }
 
 void ModelOptions::add_means(Command& command) {
@@ -122,14 +117,12 @@ RunOptions ModelOptions::run_options() const {
   if (grey && colour) fail(ErrorCode::usage, "--grey and --colour contradict each other");
   if (grey || colour) result.preparation.colour = colour;
   if (!size.empty()) {
-    std::size_t height = 0;
-    std::size_t width = 0;
-    char cross = 0;
-    std::istringstream words(size);
-    if (!(words >> height >> cross >> width) || cross != 'x' || height == 0 || width == 0 ||
-        height > 65536 || width > 65536 || words.peek() != std::char_traits<char>::eof())
+    const std::size_t cross = std::min(size.find('x'), size.size() - 1);
+    const auto height = parse_count(std::string_view(size).substr(0, cross), 1, 65536);
+    const auto width = parse_count(std::string_view(size).substr(cross + 1), 1, 65536);
+    if (!height || !width)
       fail(ErrorCode::usage, "--size {}: wanted HEIGHTxWIDTH, e.g. 224x224", size);
-    result.preparation.size = {height, width};
+    result.preparation.size = {*height, *width};
   }
   return result;
 }
@@ -165,10 +158,7 @@ std::vector<std::filesystem::path> ModelOptions::named_files() const {
   std::vector<std::filesystem::path> files;
   for (const std::string& word : {model, class_names, means, features, logits, labels, data}) {
     if (word.empty()) continue;
-    files.emplace_back(word);
-    if (const std::size_t colon = word.rfind(':');
-        colon != std::string::npos && !std::filesystem::exists(word))
-      files.back() = word.substr(0, colon);
+    files.emplace_back(split_place(word).file);
   }
   std::error_code unreadable;  // is told by whoever reads it
   if (!data.empty() && std::filesystem::is_directory(data, unreadable))

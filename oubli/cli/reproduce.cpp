@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "oubli/base/count.h"
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
@@ -72,11 +73,9 @@ RunConfig config_of(const Options& options) {
   const std::size_t models = options.models != 0 ? options.models : recipe.models;
   for (const std::size_t hidden :
        options.hidden.empty() ? std::vector{recipe.hidden[0]} : options.hidden) {
-    if (hidden == 0 || (recipe.architecture == "residual" && hidden != recipe.hidden[0])) {
-      fail(ErrorCode::usage, "--hidden {}: {}", hidden,
-           hidden == 0 ? "at least 1"
-                       : fmt::format("the residual network always has {}", recipe.hidden[0]));
-    }
+    if (recipe.architecture == "residual" && hidden != recipe.hidden[0])
+      fail(ErrorCode::usage, "--hidden {}: the residual network always has {}", hidden,
+           recipe.hidden[0]);
     config.parts.push_back(
         {.hidden = hidden, .models = models, .second = options.floor_models.value_or(models)});
   }
@@ -145,11 +144,14 @@ void add_reproduce(Command& app) {
                     "Say what each table and figure of the paper is, and what fills it");
   command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
   command->add_option("--models", options->models, "Networks per population [100]")
-      ->between(1, 1e18);
-  command->add_option("--floor-models", options->floor_models,
-                      "Networks of the second retrained batch, for the floor [as --models]");
+      ->range(1, 1'000'000);
+  command
+      ->add_option("--floor-models", options->floor_models,
+                   "Networks of the second retrained batch, for the floor [as --models]")
+      ->range(0, 1'000'000);
   command
       ->add_option("--hidden", options->hidden, "Sizes p of the features [mnist 50, cifar10 256]")
+      ->range(1, 1'000'000)
       ->delimiter(',');
   command
       ->add_option("--samples", options->samples,
@@ -159,10 +161,13 @@ void add_reproduce(Command& app) {
       ->add_option(
           "--each-class", options->each_class,
           "Also forget each single class in turn, with as many networks per class [--models]")
+      ->range(0, 1'000'000)
       ->without_value("0");
-  command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]");
-  command->add_option("--seed", options->seed, "Seed of everything [1]")->whole_number();
-  command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]");
+  command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]")
+      ->range(1, 1024);
+  command->add_option("--seed", options->seed, "Seed of everything [1]");
+  command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]")
+      ->range(1, 1'000'000);
   command->add_flag("--keep-models", options->keep_models,
                     "Also save every network trained now as ONNX");
   command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/names.h"
@@ -11,26 +10,6 @@
 #include "oubli/model/name_text.h"
 
 namespace oubli::cli {
-namespace {
-
-template <typename Value, std::size_t count>
-Value named(const std::string& option, const std::string& word,
-            std::optional<Value> (*look_up)(std::string_view),
-            const std::array<Value, count>& all) {
-  if (const auto value = look_up(word)) return *value;
-  std::vector<std::string> names;
-  names.reserve(count);
-  for (const Value value : all) names.emplace_back(name_of(value));
-  fail(ErrorCode::usage, "{} {}: unknown; did you mean {}? (one of {})", option, word,
-       nearest_names(word, names, 1)[0], fmt::join(names, ", "));
-}
-
-constexpr std::array kMethods{Method::naive,   Method::normalization, Method::randomization,
-                              Method::zeroing, Method::centre,        Method::custom};
-constexpr std::array kSolvers{Solver::automatic, Solver::paper, Solver::affine,
-                              Solver::logit_affine, Solver::ridge};
-
-}  // namespace
 
 Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
   const LoadedTensor loaded = load_array(where);
@@ -50,9 +29,14 @@ void RequestOptions::add_request(Command& command) {
   command.add_option("--class", classes, "Class to forget, by index or name; may be repeated")
       ->one_at_a_time()  // else it would take the model's name for a class, too
       ->required();
-  command.add_option("--method", method, "Where the forgotten class's logits go")
+  command
+      .add_option("--method", method,
+                  "Where the forgotten class's logits go: " + or_list(all_names<Method>()))
       ->capture_default_str();
-  command.add_option("--solver", solver, "How the correction is solved for")->capture_default_str();
+  command
+      .add_option("--solver", solver,
+                  "How the correction is solved for: " + or_list(all_names<Solver>()))
+      ->capture_default_str();
   command.add_option("--target", target,
                      "Method custom: target logits z, forgotten x retained classes, as .npy; both "
                      "in ascending order of their index");
@@ -63,8 +47,8 @@ void RequestOptions::add_request(Command& command) {
 }
 
 void check_words(const RequestOptions& options) {
-  const auto method = named<Method>("--method", options.method, method_named, kMethods);
-  (void)named<Solver>("--solver", options.solver, solver_named, kSolvers);
+  const auto method = value_named<Method>(options.method);
+  (void)value_named<Solver>(options.solver);
   if (options.keep_seed && method != Method::randomization)
     fail(ErrorCode::usage, "--keep-seed: method {} draws nothing whose seed could be kept",
          options.method);
@@ -95,8 +79,8 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
     compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
   const ClassSplit split = split_for_deletion(classes, request.forget);
   loaded.model->check_enough_left(split.retained.size());
-  request.method = *method_named(options.method);
-  request.solver = *solver_named(options.solver);
+  request.method = value_named<Method>(options.method);
+  request.solver = value_named<Solver>(options.solver);
   request.seed = options.seed;
   request.keep_seed = options.keep_seed;
   request.samples = loaded.samples;

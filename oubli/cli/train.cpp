@@ -173,11 +173,12 @@ void add_train(Command& app) {
   command->add_option("--network", options->network,
                       "mlp, cnn, resnet, or a JSON file of layers (default: by the data set)");
   command->add_option("--features", options->features, "Units before the head of the cnn")
+      ->range(1, 1'000'000)
       ->capture_default_str();
   command->add_option("--without", options->without,
                       "Classes to leave out of the training, by name or number");
-  command->add_option("--epochs", options->epochs, "Default 6; resnet 15");
-  command->add_option("--batch", options->batch, "Default 32; resnet 8");
+  command->add_option("--epochs", options->epochs, "Default 6; resnet 15")->range(1, 1'000'000);
+  command->add_option("--batch", options->batch, "Default 32; resnet 8")->range(1, 1'000'000);
   command->add_option("--optimizer", options->optimizer, "adam or sgd")
       ->one_of({"adam", "sgd"})
       ->capture_default_str();
@@ -186,12 +187,13 @@ void add_train(Command& app) {
   command->add_option("--momentum", options->momentum, "Of sgd")->capture_default_str();
   command->add_option("--weight-decay", options->weight_decay, "Of sgd")->capture_default_str();
   command->add_option("--seed", options->seed, "Everything random follows from seed and model")
-      ->whole_number()
       ->capture_default_str();
   command->add_option("--model", options->model, "Number of the (first) model")
       ->capture_default_str();
-  command->add_option("--models", options->models, "Train so many, into the folder -o names");
-  command->add_option("-j,--jobs", options->jobs, "Models at a time (default: one per core)");
+  command->add_option("--models", options->models, "Train so many, into the folder -o names")
+      ->range(1, 1'000'000);
+  command->add_option("-j,--jobs", options->jobs, "Models at a time (default: one per core)")
+      ->range(1, 1024);
   command->add_option("-o,--output", options->output, "The model file; with --models a folder")
       ->required();
   command->add_flag("--force", options->force, "Replace what is there");

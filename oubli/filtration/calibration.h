@@ -7,14 +7,18 @@
 #include <string_view>
 
 #include "oubli/array/tensor.h"
+#include "oubli/base/enum_names.h"
 
 namespace oubli {
 
 // What the class means are means of.
 enum class Space { logits, features };
-[[nodiscard]] constexpr std::string_view name_of(Space space) {
-  return space == Space::logits ? "logits" : "features";
-}
+template <>
+struct EnumNames<Space> {
+  static constexpr std::string_view kWhat = "space";
+  static constexpr EnumName<Space> kTable[] = {{Space::logits, "logits"},
+                                               {Space::features, "features"}};
+};
 
 // What is known of the classes. Rows of `means` are classes.
 struct Calibration {

@@ -7,26 +7,6 @@
 #include "oubli/base/random.h"
 
 namespace oubli {
-namespace {
-
-constexpr std::array<std::pair<Method, std::string_view>, 6> kNames{{
-    {Method::naive, "naive"},
-    {Method::normalization, "normalization"},
-    {Method::randomization, "randomization"},
-    {Method::zeroing, "zeroing"},
-    {Method::centre, "centre"},
-    {Method::custom, "custom"},
-}};
-
-}  // namespace
-
-std::string_view name_of(Method method) { return kNames[static_cast<std::size_t>(method)].second; }
-
-std::optional<Method> method_named(std::string_view name) {
-  for (const auto& [method, its_name] : kNames)
-    if (name == its_name) return method;
-  return std::nullopt;
-}
 
 bool needs_class_means(Method method) {
   return method != Method::naive && method != Method::centre;

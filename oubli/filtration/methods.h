@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "oubli/array/matrix.h"
 #include "oubli/base/class_split.h"
+#include "oubli/base/enum_names.h"
 #include "oubli/filtration/filter.h"
 
 namespace oubli {
@@ -15,8 +15,16 @@ namespace oubli {
 // Where the mean logits of a forgotten class go: the choice of z_c [docs/method.md, section 1].
 enum class Method { naive, normalization, randomization, zeroing, centre, custom };
 
-[[nodiscard]] std::string_view name_of(Method method);
-[[nodiscard]] std::optional<Method> method_named(std::string_view name);
+template <>
+struct EnumNames<Method> {
+  static constexpr std::string_view kWhat = "method";
+  static constexpr EnumName<Method> kTable[] = {{Method::naive, "naive"},
+                                                {Method::normalization, "normalization"},
+                                                {Method::randomization, "randomization"},
+                                                {Method::zeroing, "zeroing"},
+                                                {Method::centre, "centre"},
+                                                {Method::custom, "custom"}};
+};
 // naive and centre are the same whatever the class means are.
 [[nodiscard]] bool needs_class_means(Method method);
 

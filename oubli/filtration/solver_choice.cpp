@@ -12,14 +12,6 @@
 namespace oubli {
 namespace {
 
-constexpr std::array<std::pair<Solver, std::string_view>, 5> kSolverNames{{
-    {Solver::automatic, "auto"},
-    {Solver::paper, "paper"},
-    {Solver::affine, "affine"},
-    {Solver::logit_affine, "logit-affine"},
-    {Solver::ridge, "ridge"},
-}};
-
 // What `auto` accepts; measured on trained heads in docs/method.md, section 4.
 constexpr double kPaperFromLogits = 1e-5;  // A averaged from float32 logits
 constexpr double kPaperFromHead = 1e-7;    // A = W M + b 1^T in double
@@ -237,16 +229,6 @@ Attempt choose(Problem& problem, Solver solver, SolverReport& report) {
 }
 
 }  // namespace
-
-std::string_view name_of(Solver solver) {
-  return kSolverNames[static_cast<std::size_t>(solver)].second;
-}
-
-std::optional<Solver> solver_named(std::string_view name) {
-  for (const auto& [solver, its_name] : kSolverNames)
-    if (name == its_name) return solver;
-  return std::nullopt;
-}
 
 SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
                         std::span<const std::size_t> forget, Solver solver) {

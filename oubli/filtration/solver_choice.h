@@ -9,6 +9,7 @@
 
 #include "oubli/array/matrix.h"
 #include "oubli/array/tensor.h"
+#include "oubli/base/enum_names.h"
 #include "oubli/filtration/calibration.h"
 #include "oubli/filtration/head.h"
 #include "oubli/filtration/solvers.h"
@@ -16,8 +17,15 @@
 namespace oubli {
 
 enum class Solver { automatic, paper, affine, logit_affine, ridge };
-[[nodiscard]] std::string_view name_of(Solver solver);  // "auto", "paper", ..., "logit-affine"
-[[nodiscard]] std::optional<Solver> solver_named(std::string_view name);
+template <>
+struct EnumNames<Solver> {
+  static constexpr std::string_view kWhat = "solver";
+  static constexpr EnumName<Solver> kTable[] = {{Solver::automatic, "auto"},
+                                                {Solver::paper, "paper"},
+                                                {Solver::affine, "affine"},
+                                                {Solver::logit_affine, "logit-affine"},
+                                                {Solver::ridge, "ridge"}};
+};
 
 // What the solver did, for people and receipts.
 struct SolverReport {

@@ -29,7 +29,7 @@ Claims claims_of(const Json& receipt) {
   Claims claims;
   claims.request = request_of(receipt);
   if (const ReceiptPart solver = whole["solver"]; !solver.is_null()) {
-    claims.chosen = solver_named(solver["chosen"].text());
+    claims.chosen = find_named<Solver>(solver["chosen"].text());
     const Solver asked = claims.request.solver;
     if (!claims.chosen || *claims.chosen == Solver::automatic ||
         (asked != Solver::automatic && asked != *claims.chosen))
@@ -86,8 +86,8 @@ ForgetRequest request_of(const Json& receipt) {
     request.forget.push_back(forgotten);
   }
   if (request.forget.empty()) asked["forget"].refuse("at least one class");
-  const auto method = method_named(asked["method"].text());
-  const auto solver = solver_named(asked["solver"].text());
+  const auto method = find_named<Method>(asked["method"].text());
+  const auto solver = find_named<Solver>(asked["solver"].text());
   if (!method) asked["method"].refuse("a method that this program knows");
   if (!solver) asked["solver"].refuse("a solver that this program knows");
   request.method = *method;

@@ -45,39 +45,10 @@ def run(program, folder, *words):
 
 
 def train(program, folder):
-    run(
-        program,
-        folder,
-        "train",
-        "mnist",
-        "--models",
-        "4",
-        "--epochs",
-        "1",
-        "--jobs",
-        "1",
-        "-o",
-        "seen",
-    )
-    for name, first in (("unseen", "10"), ("second", "20")):
-        run(
-            program,
-            folder,
-            "train",
-            "mnist",
-            "--models",
-            "4",
-            "--epochs",
-            "1",
-            "--jobs",
-            "1",
-            "--without",
-            "3",
-            "--model",
-            first,
-            "-o",
-            name,
-        )
+    without = ["--without", "3"]
+    for name, first, rest in (("seen", 0, []), ("unseen", 10, without), ("second", 20, without)):
+        options = ["--models", "4", "--epochs", "1", "--jobs", "1", "--model", str(first), *rest]
+        run(program, folder, "train", "mnist", *options, "-o", name)
 
 
 def predict(program, folder):

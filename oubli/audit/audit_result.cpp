@@ -15,14 +15,6 @@ constexpr const char* kIntervals =
     "above 0 even "
     "between equal populations: compare it with the floor, not with 0";
 
-json or_null(const std::optional<MeanStd>& figure) {
-  return figure ? json(*figure) : json(nullptr);
-}
-
-void add_reason(json& out, const char* key, const std::string& reason) {
-  if (!reason.empty()) out[key] = reason;
-}
-
 void check_labels(const AuditResult& result) {
   if (!std::ranges::is_sorted(result.forgotten, std::ranges::less_equal{}))
     fail(ErrorCode::bad_input, "forgotten: classes that are not in ascending order");
@@ -50,109 +42,93 @@ std::optional<AuditResult::Worst> AuditResult::worst() const {
   return worst;
 }
 
-void to_json(json& out, const QualityFigures& quality) {
-  out = {{"population", quality.population},
-         {"accuracy", or_null(quality.accuracy)},
-         {"loss", or_null(quality.loss)}};
-  add_reason(out, "reason", quality.reason);
+template <typename Fields>
+void members(Fields& fields, QualityFigures& quality) {
+  fields.required("population", quality.population);
+  fields("accuracy", quality.accuracy);
+  fields("loss", quality.loss);
+  fields.unless_empty("reason", quality.reason);
 }
 
-void from_json(const json& in, QualityFigures& quality) {
-  require_field(in, "population", quality.population);
-  read_field(in, "accuracy", quality.accuracy);
-  read_field(in, "loss", quality.loss);
-  read_field(in, "reason", quality.reason);
+template <typename Fields>
+void members(Fields& fields, FlipFigures& flips) {
+  fields("all", flips.all);
+  fields("forgotten", flips.forgotten);
+  fields("correct", flips.correct);
+  fields.unless_empty("reason", flips.reason);
 }
 
-void to_json(json& out, const FlipFigures& flips) {
-  out = {{"all", or_null(flips.all)},
-         {"forgotten", or_null(flips.forgotten)},
-         {"correct", or_null(flips.correct)}};
-  add_reason(out, "reason", flips.reason);
+template <typename Fields>
+void members(Fields& fields, Misclassification& bars) {
+  fields.required("class", bars.label);
+  fields.required("population", bars.population);
+  fields.required("shares", bars.shares);
 }
 
-void from_json(const json& in, FlipFigures& flips) {
-  read_field(in, "all", flips.all);
-  read_field(in, "forgotten", flips.forgotten);
-  read_field(in, "correct", flips.correct);
-  read_field(in, "reason", flips.reason);
-}
-
-void to_json(json& out, const Misclassification& bars) {
-  out = {{"class", bars.label}, {"population", bars.population}, {"shares", bars.shares}};
-}
-
-void from_json(const json& in, Misclassification& bars) {
-  require_field(in, "class", bars.label);
-  require_field(in, "population", bars.population);
-  require_field(in, "shares", bars.shares);
-}
-
-void to_json(json& out, const ProbeFigures& probe) {
-  out = {{"class", probe.label},
-         {"seen", or_null(probe.seen)},
-         {"unseen", or_null(probe.unseen)},
-         {"seen_models", probe.seen_models},
-         {"unseen_models", probe.unseen_models},
-         {"recall_seen", or_null(probe.recall_seen)},
-         {"recall_unseen", or_null(probe.recall_unseen)},
-         {"cka", or_null(probe.cka)},
-         {"cka_floor", or_null(probe.cka_floor)},
-         {"sentence", probe.sentence}};
-  add_reason(out, "layer", probe.layer);
+template <typename Fields>
+void members(Fields& fields, ProbeFigures& probe) {
+  fields.required("class", probe.label);
+  fields("seen", probe.seen);
+  fields("unseen", probe.unseen);
+  fields("seen_models", probe.seen_models);
+  fields("unseen_models", probe.unseen_models);
+  fields.unless_empty("layer", probe.layer);
+  fields("recall_seen", probe.recall_seen);
+  fields("recall_unseen", probe.recall_unseen);
+  fields("cka", probe.cka);
+  fields("cka_floor", probe.cka_floor);
+  fields("sentence", probe.sentence);
   // "reason" is what there was before each had its own.
-  add_reason(out, "reason", !probe.seen ? probe.seen_reason : probe.unseen_reason);
-  add_reason(out, "seen_reason", probe.seen_reason);
-  add_reason(out, "unseen_reason", probe.unseen_reason);
+  const std::string& older = !probe.seen ? probe.seen_reason : probe.unseen_reason;
+  if (!older.empty()) fields.written("reason", older);
+  fields.unless_empty("seen_reason", probe.seen_reason);
+  fields.unless_empty("unseen_reason", probe.unseen_reason);
 }
 
 void from_json(const json& in, ProbeFigures& probe) {
-  require_field(in, "class", probe.label);
-  read_field(in, "seen", probe.seen);
-  read_field(in, "unseen", probe.unseen);
-  read_field(in, "seen_models", probe.seen_models);
-  read_field(in, "unseen_models", probe.unseen_models);
-  read_field(in, "recall_seen", probe.recall_seen);
-  read_field(in, "recall_unseen", probe.recall_unseen);
-  read_field(in, "cka", probe.cka);
-  read_field(in, "cka_floor", probe.cka_floor);
-  read_field(in, "sentence", probe.sentence);
-  read_field(in, "layer", probe.layer);
-  if (!probe.seen) read_field(in, "reason", probe.seen_reason);
-  if (!probe.unseen) read_field(in, "reason", probe.unseen_reason);
-  read_field(in, "seen_reason", probe.seen_reason);
-  read_field(in, "unseen_reason", probe.unseen_reason);
+  from_json<ProbeFigures>(in, probe);
+  if (!probe.seen && probe.seen_reason.empty()) read_field(in, "reason", probe.seen_reason);
+  if (!probe.unseen && probe.unseen_reason.empty()) read_field(in, "reason", probe.unseen_reason);
+}
+
+template <typename Fields>
+void members(Fields& fields, AuditResult& result) {
+  fields.object("models", [&](auto& models) {
+    models("seen", result.models_seen);
+    models("unseen", result.models_unseen);
+    models.unless_empty("unseen2", result.models_unseen2);
+  });
+  fields("samples", result.samples);
+  fields("classes", result.classes);
+  fields("class_names", result.class_names);
+  fields("forgotten", result.forgotten);
+  fields("leaks", result.leaks);
+  fields("warnings", result.warnings);
+  fields("quality", result.quality);
+  fields("flips", result.flips);
+  fields("misclassification", result.misclassification);
+  fields("probes", result.probes);
+  fields.unless_empty("leaks_reason", result.leaks_reason);
+  fields("verdict", result.verdict);
+  fields("forgetting", result.forgetting);
+  fields.object("options", [&](auto& options) {
+    options("train_share", result.options.train_share);
+    options("images_forgotten", result.options.images_forgotten);
+    options("images_retained", result.options.images_retained);
+    options("directions", result.options.directions);
+    options("bootstrap", result.options.bootstrap);
+    options("answers", result.options.answers);
+    options("seed", result.options.seed);
+    options.written("intervals", kIntervals);
+  });
 }
 
 void to_json(json& out, const AuditResult& result) {
-  out = {{"format", "oubli-audit"},
-         {"version", 1},
-         {"models", {{"seen", result.models_seen}, {"unseen", result.models_unseen}}},
-         {"samples", result.samples},
-         {"classes", result.classes},
-         {"class_names", result.class_names},
-         {"forgotten", result.forgotten},
-         {"leaks", result.leaks},
-         {"worst", nullptr},
-         {"warnings", result.warnings},
-         {"quality", result.quality},
-         {"flips", result.flips},
-         {"misclassification", result.misclassification},
-         {"probes", result.probes},
-         {"verdict", result.verdict},
-         {"forgetting", result.forgetting},
-         {"options",
-          {{"train_share", result.options.train_share},
-           {"images_forgotten", result.options.images_forgotten},
-           {"images_retained", result.options.images_retained},
-           {"directions", result.options.directions},
-           {"bootstrap", result.options.bootstrap},
-           {"answers", result.options.answers},
-           {"intervals", kIntervals},
-           {"seed", result.options.seed}}}};
+  to_json<AuditResult>(out, result);
+  out["format"] = "oubli-audit";
+  out["version"] = 1;
   out["floor"] = result.floor ? json(*result.floor) : json{{"reason", result.floor_reason}};
-  add_reason(out, "leaks_reason", result.leaks_reason);
-  if (result.models_unseen2) out["models"]["unseen2"] = *result.models_unseen2;
+  out["worst"] = nullptr;
   if (const auto worst = result.worst())
     out["worst"] = {{"class", worst->label},
                     {"observer", name_of(worst->observer)},
@@ -163,40 +139,12 @@ void to_json(json& out, const AuditResult& result) {
 
 void from_json(const json& in, AuditResult& result) {
   result = {};
-  if (const json& models = member(in, "models"); !models.is_null())
-    at_place("models", [&] {
-      read_field(models, "seen", result.models_seen);
-      read_field(models, "unseen", result.models_unseen);
-      read_field(models, "unseen2", result.models_unseen2);
-    });
-  read_field(in, "samples", result.samples);
-  read_field(in, "classes", result.classes);
-  read_field(in, "class_names", result.class_names);
-  read_field(in, "forgotten", result.forgotten);
+  from_json<AuditResult>(in, result);
   check_labels(result);
-  read_field(in, "leaks", result.leaks);
   if (const json& floor = member(in, "floor"); !floor.is_null())
     at_place("floor", [&] {
       read_field(floor, "reason", result.floor_reason);
       if (floor.contains("forgotten")) read_value(floor, result.floor);
-    });
-  read_field(in, "warnings", result.warnings);
-  read_field(in, "quality", result.quality);
-  read_field(in, "flips", result.flips);
-  read_field(in, "misclassification", result.misclassification);
-  read_field(in, "probes", result.probes);
-  read_field(in, "leaks_reason", result.leaks_reason);
-  read_field(in, "verdict", result.verdict);
-  read_field(in, "forgetting", result.forgetting);
-  if (const json& options = member(in, "options"); !options.is_null())
-    at_place("options", [&] {
-      read_field(options, "train_share", result.options.train_share);
-      read_field(options, "images_forgotten", result.options.images_forgotten);
-      read_field(options, "images_retained", result.options.images_retained);
-      read_field(options, "directions", result.options.directions);
-      read_field(options, "bootstrap", result.options.bootstrap);
-      read_field(options, "answers", result.options.answers);
-      read_field(options, "seed", result.options.seed);
     });
 }
 

@@ -39,13 +39,13 @@ void from_json(const nlohmann::json& json, Figure& figure) {
   read_field(json, figure.value ? "interval_reason" : "reason", figure.reason);
 }
 
-void to_json(nlohmann::json& json, const MeanStd& figure) {
-  json = {{"mean", figure.mean}, {"std", figure.std}};
+template <typename Fields>
+void members(Fields& fields, MeanStd& figure) {
+  fields.required("mean", figure.mean);
+  fields.required("std", figure.std);
 }
 
-void from_json(const nlohmann::json& json, MeanStd& figure) {
-  require_field(json, "mean", figure.mean);
-  require_field(json, "std", figure.std);
-}
+void to_json(nlohmann::json& json, const MeanStd& figure) { to_json<MeanStd>(json, figure); }
+void from_json(const nlohmann::json& json, MeanStd& figure) { from_json<MeanStd>(json, figure); }
 
 }  // namespace oubli

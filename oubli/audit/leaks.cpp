@@ -3,55 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "oubli/base/json_fields.h"
 
 namespace oubli {
 
-using nlohmann::json;
-
 std::string name_of(const AttackLeak& leak) {
   const std::string name(name_of(leak.attack));
   return leak.answers == 1 ? name : fmt::format("{}, {} answers", name, leak.answers);
-}
-
-void to_json(json& out, const AttackLeak& leak) {
-  out = {{"attack", name_of(leak.attack)}, {"answers", leak.answers}};
-  if (leak.tail_answers[0] != 0)
-    out["tail_answers"] = {{"seen", leak.tail_answers[0]}, {"unseen", leak.tail_answers[1]}};
-  if (!leak.shares[0].empty())
-    out["shares"] = {{"seen", leak.shares[0]},
-                     {"unseen", leak.shares[1]},
-                     {"answers", leak.answers_per_network}};
-  for (const auto& [key, title, chart, figure] : kAttackFigures) out[key] = leak.*figure;
-}
-
-namespace {
-
-void read_shares(const json& in, AttackLeak& leak) {
-  require_field(in, "seen", leak.shares[0]);
-  require_field(in, "unseen", leak.shares[1]);
-  require_field(in, "answers", leak.answers_per_network);
-  for (const auto& side : leak.shares)
-    for (const double share : side)
-      if (!(share >= 0 && share <= 1))
-        fail(ErrorCode::bad_input, ": {}, wanted shares from 0 to 1", share);
-  if (leak.answers_per_network == 0) fail(ErrorCode::bad_input, ": of 0 answers");
-}
-
-}  // namespace
-
-void from_json(const json& in, AttackLeak& leak) {
-  require_named(in, "attack", leak.attack, attack_of);
-  read_field(in, "answers", leak.answers);
-  for (const auto& [key, title, chart, figure] : kAttackFigures) read_field(in, key, leak.*figure);
-  if (const json& tails = member(in, "tail_answers"); !tails.is_null())
-    at_place("tail_answers", [&] {
-      require_field(tails, "seen", leak.tail_answers[0]);
-      require_field(tails, "unseen", leak.tail_answers[1]);
-    });
-  if (const json& shares = member(in, "shares"); !shares.is_null())
-    at_place("shares", [&] { read_shares(shares, leak); });
 }
 
 const AttackLeak* ObserverLeak::worst() const {
@@ -81,47 +41,73 @@ const ClassLeaks* find(std::span<const ClassLeaks> classes, std::size_t label) {
   return found == classes.end() ? nullptr : &*found;
 }
 
-void to_json(json& out, const ObserverLeak& leak) {
-  out = {{"observer", name_of(leak.observer)}, {"attacks", leak.attacks}};
-  if (const AttackLeak* worst = leak.worst()) out["worst"] = name_of(*worst);
-  for (const auto& [key, title, chart, figure] : kObserverFigures) out[key] = leak.*figure;
+namespace {
+
+// Verdicts are made of them.
+void check_shares(std::size_t label, const AttackLeak& leak) {
+  for (const auto& shares : leak.shares)
+    for (const double share : shares)
+      if (!(share >= 0 && share <= 1))
+        fail(ErrorCode::bad_input, "classes: class {}, {}: shares of {}, wanted 0 to 1", label,
+             name_of(leak), share);
+  if (!leak.shares[0].empty() && (leak.answers_per_network == 0 || leak.shares[1].empty()))
+    fail(ErrorCode::bad_input, "classes: class {}, {}: shares of no answers", label, name_of(leak));
 }
 
-void from_json(const json& in, ObserverLeak& leak) {
-  require_named(in, "observer", leak.observer, observer_of);
-  read_field(in, "attacks", leak.attacks);
-  for (const auto& [key, title, chart, figure] : kObserverFigures)
-    read_field(in, key, leak.*figure);
+}  // namespace
+
+template <typename Fields>
+void members(Fields& fields, AttackLeak& leak) {
+  fields.named("attack", leak.attack, value_named<Attack>);
+  fields("answers", leak.answers);
+  for (const auto& [key, title, chart, figure] : kAttackFigures) fields(key, leak.*figure);
+  // Not written where they are empty.
+  constexpr bool kReads = std::is_same_v<Fields, JsonReader>;
+  if (kReads || leak.tail_answers[0] != 0)
+    fields.object("tail_answers", [&](auto& tails) {
+      tails.required("seen", leak.tail_answers[0]);
+      tails.required("unseen", leak.tail_answers[1]);
+    });
+  if (kReads || !leak.shares[0].empty())
+    fields.object("shares", [&](auto& shares) {
+      shares.required("seen", leak.shares[0]);
+      shares.required("unseen", leak.shares[1]);
+      shares.required("answers", leak.answers_per_network);
+    });
 }
 
-void to_json(json& out, const ClassLeaks& leaks) {
-  out = {{"class", leaks.label},
-         {"forgotten", leaks.forgotten},
-         {"points_train", leaks.points_train},
-         {"points_test", leaks.points_test},
-         {"observers", leaks.observers}};
+template <typename Fields>
+void members(Fields& fields, ObserverLeak& leak) {
+  fields.named("observer", leak.observer, value_named<Observer>);
+  fields("attacks", leak.attacks);
+  if (const AttackLeak* worst = leak.worst()) fields.written("worst", name_of(*worst));
+  for (const auto& [key, title, chart, figure] : kObserverFigures) fields(key, leak.*figure);
 }
 
-void from_json(const json& in, ClassLeaks& leaks) {
-  require_field(in, "class", leaks.label);
-  read_field(in, "forgotten", leaks.forgotten);
-  read_field(in, "points_train", leaks.points_train);
-  read_field(in, "points_test", leaks.points_test);
-  read_field(in, "observers", leaks.observers);
+template <typename Fields>
+void members(Fields& fields, ClassLeaks& leaks) {
+  fields.required("class", leaks.label);
+  fields("forgotten", leaks.forgotten);
+  fields("points_train", leaks.points_train);
+  fields("points_test", leaks.points_test);
+  fields("observers", leaks.observers);
 }
 
-void to_json(json& out, const Leaks& leaks) {
-  out = {{"networks_train", leaks.networks_train},
-         {"classes", leaks.classes},
-         {"forgotten", leaks.forgotten},
-         {"retained", leaks.retained}};
+template <typename Fields>
+void members(Fields& fields, Leaks& leaks) {
+  fields("networks_train", leaks.networks_train);
+  fields("classes", leaks.classes);
+  fields("forgotten", leaks.forgotten);
+  fields("retained", leaks.retained);
 }
 
-void from_json(const json& in, Leaks& leaks) {
-  read_field(in, "networks_train", leaks.networks_train);
-  read_field(in, "classes", leaks.classes);
-  read_field(in, "forgotten", leaks.forgotten);
-  read_field(in, "retained", leaks.retained);
+void to_json(nlohmann::json& out, const Leaks& leaks) { to_json<Leaks>(out, leaks); }
+
+void from_json(const nlohmann::json& in, Leaks& leaks) {
+  from_json<Leaks>(in, leaks);
+  for (const ClassLeaks& of_class : leaks.classes)
+    for (const ObserverLeak& observer : of_class.observers)
+      for (const AttackLeak& leak : observer.attacks) check_shares(of_class.label, leak);
 }
 
 }  // namespace oubli

@@ -97,12 +97,6 @@ struct Leaks {
 [[nodiscard]] const ClassLeaks* find(std::span<const ClassLeaks> classes, std::size_t label);
 
 // from_json: Error{bad_input} that begins with the place.
-void to_json(nlohmann::json& json, const AttackLeak& leak);
-void from_json(const nlohmann::json& json, AttackLeak& leak);
-void to_json(nlohmann::json& json, const ObserverLeak& leak);
-void from_json(const nlohmann::json& json, ObserverLeak& leak);
-void to_json(nlohmann::json& json, const ClassLeaks& leaks);
-void from_json(const nlohmann::json& json, ClassLeaks& leaks);
 void to_json(nlohmann::json& json, const Leaks& leaks);
 void from_json(const nlohmann::json& json, Leaks& leaks);
 

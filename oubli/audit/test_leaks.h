@@ -32,7 +32,7 @@ inline Leaks leaks_of(const Simulated& made, std::uint64_t seed) {
   ObserverLeak observer;
   for (std::size_t a = 0; a < made.advantages.size(); ++a) {
     AttackLeak leak;
-    leak.attack = kAllAttacks[a % 7];
+    leak.attack = EnumNames<Attack>::kTable[a % 7].value;
     leak.answers = made.answers + a / 7;
     leak.answers_per_network = 100;
     double value = -1;

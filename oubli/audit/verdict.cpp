@@ -293,8 +293,8 @@ void from_json(const nlohmann::json& in, VerdictPart& part) {
   require_field(in, "answers", part.answers);
   require_named(in, "outcome", part.outcome, outcome_named);
   require_field(in, "class", part.label);
-  require_named(in, "observer", part.observer, observer_of);
-  require_named(in, "attack", part.attack, attack_of);
+  require_named(in, "observer", part.observer, value_named<Observer>);
+  require_named(in, "attack", part.attack, value_named<Attack>);
   require_field(in, "advantage", part.advantage);
   require_field(in, "excess", part.excess);
   read_field(in, "networks_needed", part.networks_needed);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "oubli/audit/leaks.h"
+#include "oubli/base/error.h"
 
 namespace oubli {
 
@@ -16,6 +17,9 @@ namespace oubli {
 
 // An advantage of 0.1 is 5 right answers in 100 above guessing: less counts as a trace.
 inline constexpr double kFaint = 0.1;
+
+// The exit code of a gate that the networks at hand decide neither way.
+inline constexpr ErrorCode kUndecided{9};
 
 enum class Outcome {
   told_apart,      // some attack is above its floor (or far below: its mirror tells)

@@ -21,7 +21,7 @@ TEST(Verdict, HasThreeAnswers) {
   EXPECT_EQ(told.outcome, Outcome::told_apart);
   EXPECT_TRUE(told.with_floor);
   EXPECT_EQ(told.comparisons, 3U);
-  EXPECT_EQ(told.parts[0].attack, kAllAttacks[1]);
+  EXPECT_EQ(told.parts[0].attack, EnumNames<Attack>::kTable[1].value);
   EXPECT_THAT(sentence(told),
               HasSubstr("From one answer an attacker with 70 networks of each kind is right 8"));
 
@@ -67,7 +67,7 @@ TEST(Verdict, TheBoundIsOverAllAttacks) {
   wide.advantage = Figure::of(0.2);
   const Verdict verdict = judge(leaks, nullptr, 0);
   EXPECT_FALSE(verdict.with_floor);
-  EXPECT_EQ(verdict.parts[0].attack, kAllAttacks[0]);
+  EXPECT_EQ(verdict.parts[0].attack, EnumNames<Attack>::kTable[0].value);
   EXPECT_NEAR(*verdict.excess.value, 0.3, 0.02);
   EXPECT_GT(*verdict.excess.high, 0.2 + 2 * 0.4 * std::sqrt(2.0 / 30));
 }

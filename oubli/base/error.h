@@ -18,7 +18,6 @@ enum class ErrorCode : int {
   io = 6,             // the operating system refused: disk full, permission, ...
   missing = 7,        // a component or data set is not there, and how to get it
   some_failed = 8,    // finished, but some trials failed
-  undecided = 9,      // what was measured decides a gate neither way
   interrupted = 130,  // Ctrl-C
 };
 

@@ -109,4 +109,112 @@ void require_named(const nlohmann::json& object, const char* key, T& into, const
   });
 }
 
+// A type lists its members once, for reading and for writing, in its namespace:
+//
+//   template <typename Fields>
+//   void members(Fields& fields, MeanStd& of) {
+//     fields.required("mean", of.mean);
+//     fields.required("std", of.std);
+//   }
+//
+// to_json() and from_json() below do the rest. Written members are those of an object.
+class JsonWriter {
+ public:
+  explicit JsonWriter(nlohmann::json& out) : out_(out) { out_ = nlohmann::json::object(); }
+
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    out_[key] = value;
+  }
+  template <typename T>
+  void operator()(const char* key, const std::optional<T>& value) {
+    out_[key] = value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  }
+  template <typename T>
+  void required(const char* key, const T& value) {
+    (*this)(key, value);
+  }
+  void unless_empty(const char* key, const std::string& text) {
+    if (!text.empty()) out_[key] = text;
+  }
+  template <typename T>
+  void unless_empty(const char* key, const std::optional<T>& value) {
+    if (value) out_[key] = *value;
+  }
+  template <typename T, typename Named>
+  void named(const char* key, const T& value, const Named&) {
+    out_[key] = name_of(value);
+  }
+  template <typename T>
+  void written(const char* key, const T& value) {
+    out_[key] = value;
+  }
+  template <typename Members>
+  void object(const char* key, const Members& list) {
+    JsonWriter inner(out_[key]);
+    list(inner);
+  }
+
+ private:
+  nlohmann::json& out_;
+};
+
+class JsonReader {
+ public:
+  explicit JsonReader(const nlohmann::json& in) : in_(in) {}
+
+  // What is absent or null leaves the member as it is.
+  template <typename T>
+  void operator()(const char* key, T& into) {
+    read_field(in_, key, into);
+  }
+  template <typename T>
+  void required(const char* key, T& into) {
+    require_field(in_, key, into);
+  }
+  // Not written where it is empty.
+  template <typename T>
+  void unless_empty(const char* key, T& into) {
+    read_field(in_, key, into);
+  }
+  // Written by name_of(); `named` as in require_named().
+  template <typename T, typename Named>
+  void named(const char* key, T& into, const Named& named) {
+    require_named(in_, key, into, named);
+  }
+  // Follows from the other members.
+  template <typename T>
+  void written(const char*, const T&) {}
+  // Members that are in an object of their own.
+  template <typename Members>
+  void object(const char* key, const Members& list) {
+    const nlohmann::json& found = member(in_, key);
+    if (found.is_null()) return;
+    at_place(key, [&] {
+      JsonReader inner(found);
+      list(inner);
+    });
+  }
+
+ private:
+  const nlohmann::json& in_;
+};
+
+template <typename T>
+concept ListsMembers = requires(JsonWriter& writer, T& of) {
+  members(writer, of);
+};
+
+template <ListsMembers T>
+void to_json(nlohmann::json& out, const T& of) {
+  JsonWriter writer(out);
+  members(writer, const_cast<T&>(of));  // the list serves both ways; a writer changes nothing
+}
+
+template <ListsMembers T>
+void from_json(const nlohmann::json& in, T& of) {
+  JsonReader reader(in);
+  members(reader, of);
+}
+
 }  // namespace oubli

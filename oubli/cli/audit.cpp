@@ -217,7 +217,7 @@ void check_gate(const AuditResult& result, double limit, bool undecided_passes) 
   const Verdict& verdict = result.verdict;
   if (!verdict.outcome) {
     if (undecided_passes) return;
-    fail(ErrorCode::undecided, "--fail-above {}: undecided: {}", limit, verdict.reason);
+    fail(kUndecided, "--fail-above {}: undecided: {}", limit, verdict.reason);
   }
   const Figure& excess = verdict.excess;
   const std::string found = fmt::format("the largest {} is {:.3f}, between {:.3f} and {:.3f}",
@@ -229,7 +229,7 @@ void check_gate(const AuditResult& result, double limit, bool undecided_passes) 
   if (*excess.high <= limit || undecided_passes) return;
   std::size_t needed = 0;
   for (const VerdictPart& part : verdict.parts) needed = std::max(needed, part.networks_needed);
-  fail(ErrorCode::undecided, "--fail-above {}: undecided: {}{}", limit, found,
+  fail(kUndecided, "--fail-above {}: undecided: {}{}", limit, found,
        needed == 0
            ? std::string("; more networks would decide it")
            : fmt::format("; about {} networks of each kind would decide it to +-0.1", needed));

@@ -23,11 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Grows whenever an audit of the same networks says something else: finished audits are then made
-// again.
-// 2: intervals of KS; 3: with few networks, Welch's; 4: attacks per image, scores, verdicts.
-constexpr int kAuditFileVersion = 4;
-
 AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std::size_t> forget,
                     Treatment treatment, std::optional<MeansOf> means) {
   std::string name = fmt::format("{}{}-{}-{}", recipe_of(config.experiment).architecture, hidden,
@@ -232,30 +227,19 @@ Sources sources_of(const RunFolder& folder, const AuditTask& task, const Inputs&
 
 }  // namespace
 
-void to_json(json& out, const AuditRecord& record) {
-  out = {{"format", "oubli-run-audit"},
-         {"version", kAuditFileVersion},
-         {"inputs", record.inputs},
-         {"models", {{"seen", record.seen}, {"unseen", record.unseen}}},
-         {"failed", record.failed},
-         {"reason", record.reason},
-         {"audit", nullptr}};
-  if (record.audit) out["audit"] = *record.audit;
-}
-
-void from_json(const json& in, AuditRecord& record) {
-  std::string format;
-  require_field(in, "format", format);
-  if (format != "oubli-run-audit")
-    fail(ErrorCode::bad_input, "format: '{}', wanted 'oubli-run-audit'", format);
-  require_field(in, "inputs", record.inputs);
-  at_place("models", [&] {
-    require_field(member(in, "models"), "seen", record.seen);
-    require_field(member(in, "models"), "unseen", record.unseen);
+template <typename Fields>
+void members(Fields& fields, AuditRecord& record) {
+  fields.required("format", record.format);
+  fields.required("version", record.version);
+  fields("name", record.name);
+  fields.required("inputs", record.inputs);
+  fields.object("models", [&](auto& models) {
+    models.required("seen", record.seen);
+    models.required("unseen", record.unseen);
   });
-  read_field(in, "failed", record.failed);
-  read_field(in, "reason", record.reason);
-  read_field(in, "audit", record.audit);
+  fields("failed", record.failed);
+  fields("reason", record.reason);
+  fields("audit", record.audit);
 }
 
 std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
@@ -292,7 +276,11 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
 
 AuditRecord read_audit(const RunFolder& folder, const AuditTask& task) {
   const std::string path = folder.audit(task.name).string();
-  return read_document<AuditRecord>(parse_document(read_text_file(path), path), path);
+  auto record = read_document<AuditRecord>(parse_document(read_text_file(path), path), path);
+  if (record.format != AuditRecord().format)
+    fail(ErrorCode::bad_input, "{}: format '{}', wanted '{}'", path, record.format,
+         AuditRecord().format);
+  return record;
 }
 
 bool is_audited(const RunFolder& folder, const AuditTask& task) {
@@ -320,7 +308,8 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
     labels.push_back(test.labels[i]);
   }
   Sources sources = sources_of(folder, task, inputs, test, kept, stop);
-  AuditRecord record{.inputs = fingerprint(folder, task, inputs),
+  AuditRecord record{.name = task.name,
+                     .inputs = fingerprint(folder, task, inputs),
                      .seen = sources.seen->files.size(),
                      .unseen = sources.unseen->files.size(),
                      .failed = std::move(sources.failed),
@@ -343,9 +332,7 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
                                  .workers = 1,
                                  .stop = stop});
   }
-  json content = record;
-  content["name"] = task.name;
-  write_file(folder.audit(task.name), to_text(content, -1) + "\n");
+  write_file(folder.audit(task.name), to_text(json(record), -1) + "\n");
 }
 
 }  // namespace oubli

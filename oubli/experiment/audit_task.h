@@ -28,8 +28,16 @@ struct AuditTask {
 // Every audit of a run, floors first.
 [[nodiscard]] std::vector<AuditTask> audit_tasks_of(const RunConfig& config);
 
+// Grows whenever an audit of the same networks says something else: finished audits are then made
+// again.
+// 2: intervals of KS; 3: Welch's, with few networks; 4: attacks per image, scores, verdicts.
+inline constexpr std::uint32_t kAuditFileVersion = 4;
+
 // What audits/NAME.json holds.
 struct AuditRecord {
+  std::string format = "oubli-run-audit";
+  std::uint32_t version = kAuditFileVersion;
+  std::string name;                   // of the task
   std::string inputs;                 // digest of what it was made from
   std::size_t seen = 0, unseen = 0;   // networks
   std::vector<FailedNetwork> failed;  // that could not be filtered

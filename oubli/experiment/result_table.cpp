@@ -18,7 +18,7 @@ constexpr unsigned kMostDigits = 17;  // a double has no more
 
 // Fixed digits; never "-0.000".
 std::string fixed(double value, unsigned digits) {
-  std::string text = fmt::format("{:.{}f}", value, digits);
+  std::string text = fmt::format("{:.{}f}", value, std::min(digits, kMostDigits));
   if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
   return text;
 }
@@ -26,7 +26,7 @@ std::string fixed(double value, unsigned digits) {
 std::string ours(const Cell& cell) {
   if (!cell.ours.value) return cell.ours.reason;
   std::string text = fixed(*cell.ours.value, cell.digits);
-  if (cell.ours_sd) text += fmt::format(" ± {:.{}f}", *cell.ours_sd, cell.digits);
+  if (cell.ours_sd) text += " ± " + fixed(*cell.ours_sd, cell.digits);
   return text;
 }
 
@@ -39,8 +39,7 @@ std::string paper(const Cell& cell) {
 
 std::string interval(const Cell& cell) {
   if (!cell.ours.low || !cell.ours.high) return "";
-  return fmt::format("{:.{}f} to {:.{}f}", *cell.ours.low, cell.digits, *cell.ours.high,
-                     cell.digits);
+  return fixed(*cell.ours.low, cell.digits) + " to " + fixed(*cell.ours.high, cell.digits);
 }
 
 // The cells of one row by what they measure for whom.
@@ -75,48 +74,41 @@ bool any_cell(const ResultTable& table, const Has& has) {
                              [&](const Row& row) { return std::ranges::any_of(row.cells, has); });
 }
 
-void to_json(json& out, const Cell& cell) {
-  out = {{"measure", cell.measure}, {"observer", name_of(cell.observer)}, {"digits", cell.digits}};
-  const auto add = [&](const char* key, const auto& value) {
-    if (value) out[key] = *value;
-  };
-  add("ours", cell.ours.value);
-  add("low", cell.ours.low);
-  add("high", cell.ours.high);
-  if (!cell.ours.value)
-    out["reason"] = cell.ours.reason;
-  else if (!cell.ours.low && !cell.ours.reason.empty())
-    out["interval_reason"] = cell.ours.reason;
-  add("ours_sd", cell.ours_sd);
-  add("floor", cell.floor);
-  add("paper", cell.paper);
-  add("paper_sd", cell.paper_sd);
-  add("paper_digits", cell.paper_digits);
-}
-
 }  // namespace
 
-void from_json(const json& in, Cell& cell) {
-  read_field(in, "measure", cell.measure);
-  require_named(in, "observer", cell.observer, observer_of);
-  read_field(in, "digits", cell.digits);
-  cell.digits = std::min(cell.digits, kMostDigits);
-  read_field(in, "ours", cell.ours.value);
-  read_field(in, "low", cell.ours.low);
-  read_field(in, "high", cell.ours.high);
-  read_field(in, cell.ours.value ? "interval_reason" : "reason", cell.ours.reason);
-  read_field(in, "ours_sd", cell.ours_sd);
-  read_field(in, "floor", cell.floor);
-  read_field(in, "paper", cell.paper);
-  read_field(in, "paper_sd", cell.paper_sd);
-  read_field(in, "paper_digits", cell.paper_digits);
-  if (cell.paper_digits) cell.paper_digits = std::min(*cell.paper_digits, kMostDigits);
+template <typename Fields>
+void members(Fields& fields, Cell& cell) {
+  fields("measure", cell.measure);
+  fields.named("observer", cell.observer, value_named<Observer>);
+  fields("digits", cell.digits);
+  fields.unless_empty("ours", cell.ours.value);
+  fields.unless_empty("low", cell.ours.low);
+  fields.unless_empty("high", cell.ours.high);
+  fields.unless_empty(cell.ours.value ? "interval_reason" : "reason", cell.ours.reason);
+  fields.unless_empty("ours_sd", cell.ours_sd);
+  fields.unless_empty("floor", cell.floor);
+  fields.unless_empty("paper", cell.paper);
+  fields.unless_empty("paper_sd", cell.paper_sd);
+  fields.unless_empty("paper_digits", cell.paper_digits);
 }
 
-void from_json(const json& in, Row& row) {
-  read_field(in, "group", row.group);
-  read_field(in, "keys", row.keys);
-  read_field(in, "cells", row.cells);
+template <typename Fields>
+void members(Fields& fields, Row& row) {
+  fields("group", row.group);
+  fields("keys", row.keys);
+  fields("cells", row.cells);
+}
+
+template <typename Fields>
+void members(Fields& fields, ResultTable& table) {
+  fields("title", table.title);
+  fields.unless_empty("published", table.published);
+  fields.unless_empty("number", table.number);
+  fields.unless_empty("place", table.place);
+  fields("notes", table.notes);
+  fields("columns", table.columns);
+  fields("keys", table.keys);
+  fields("rows", table.rows);
 }
 
 std::string title_of(const ResultTable& table) {
@@ -190,29 +182,12 @@ std::string to_markdown(std::span<const ResultTable> tables) {
 }
 
 void to_json(json& out, const ResultTable& table) {
-  out = {{"title", table.title},     {"published", nullptr}, {"notes", table.notes},
-         {"columns", table.columns}, {"keys", table.keys},   {"rows", json::array()}};
-  if (!table.published.empty()) {
-    out["published"] = table.published;
-    out["number"] = table.number;
-    out["place"] = table.place;
-  }
-  for (const Row& row : table.rows) {
-    json cells = json::array();
-    for (const Cell& cell : row.cells) to_json(cells.emplace_back(), cell);
-    out["rows"].push_back({{"group", row.group}, {"keys", row.keys}, {"cells", std::move(cells)}});
-  }
+  to_json<ResultTable>(out, table);
+  if (table.published.empty()) out["published"] = nullptr;
 }
 
 void from_json(const json& in, ResultTable& table) {
-  read_field(in, "title", table.title);
-  read_field(in, "published", table.published);
-  read_field(in, "number", table.number);
-  read_field(in, "place", table.place);
-  read_field(in, "notes", table.notes);
-  read_field(in, "columns", table.columns);
-  read_field(in, "keys", table.keys);
-  read_field(in, "rows", table.rows);
+  from_json<ResultTable>(in, table);
   if (table.keys > table.columns.size())
     fail(ErrorCode::bad_input, "keys: {} of {} columns", table.keys, table.columns.size());
   for (std::size_t i = 0; i < table.rows.size(); ++i)

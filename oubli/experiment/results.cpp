@@ -7,21 +7,52 @@
 #include "oubli/base/json_fields.h"
 
 namespace oubli {
-namespace {
 
 using nlohmann::json;
 
-json to_json(const TreatmentResult& result) {
-  json out = {{"method", name_of(result.treatment)},
-              {"failed", result.failed},
-              {"reason", result.reason},
-              {"audit", nullptr}};
-  if (result.audit) out["audit"] = *result.audit;
-  if (result.means) {
-    out["samples"] = to_text(result.means->samples);
-    out["means_from"] = name_of(result.means->source);
-  }
-  return out;
+template <typename Fields>
+void members(Fields& fields, FailedNetwork& network) {
+  fields("id", network.id);
+  fields("reason", network.reason);
+}
+
+template <typename Fields>
+void members(Fields& fields, TreatmentResult& result) {
+  fields.named("method", result.treatment, treatment_of);
+  fields("failed", result.failed);
+  fields("reason", result.reason);
+  fields("audit", result.audit);
+}
+
+void to_json(json& out, const TreatmentResult& result) {
+  to_json<TreatmentResult>(out, result);
+  if (!result.means) return;
+  out["samples"] = to_text(result.means->samples);
+  out["means_from"] = name_of(result.means->source);
+}
+
+void from_json(const json& in, TreatmentResult& result) {
+  from_json<TreatmentResult>(in, result);
+  const auto read = [&](const char* key, auto MeansOf::*into, const auto& named) {
+    if (member(in, key).is_null()) return;
+    if (!result.means) result.means.emplace();
+    require_named(in, key, *result.means.*into, named);
+  };
+  read("samples", &MeansOf::samples, sample_count_of);
+  read("means_from", &MeansOf::source, means_source_of);
+}
+
+template <typename Fields>
+void members(Fields& fields, PartResult& part) {
+  fields("hidden", part.hidden);
+  fields("forgotten", part.forgotten);
+  fields.object("models", [&](auto& models) {
+    models("seen", part.seen);
+    models("unseen", part.unseen);
+    models.unless_empty("second", part.second);
+  });
+  fields("floor", part.floor);
+  fields("methods", part.treatments);
 }
 
 // "normalization", "normalization, 10 of test"
@@ -32,89 +63,33 @@ std::string variant_of(const TreatmentResult& result) {
   return out;
 }
 
-json to_json(const PartResult& part) {
-  json out = {{"hidden", part.hidden},
-              {"forgotten", part.forgotten},
-              {"models", {{"seen", part.seen}, {"unseen", part.unseen}}},
-              {"floor", nullptr},
-              {"methods", json::array()}};
-  if (part.second) out["models"]["second"] = *part.second;
-  if (part.floor) out["floor"] = *part.floor;
-  for (const TreatmentResult& result : part.treatments) out["methods"].push_back(to_json(result));
-  return out;
-}
-
-}  // namespace
-
-void from_json(const json& in, TreatmentResult& result) {
-  require_named(in, "method", result.treatment, treatment_of);
-  if (!member(in, "samples").is_null() || !member(in, "means_from").is_null()) {
-    result.means.emplace();
-    if (!member(in, "samples").is_null())
-      require_named(in, "samples", result.means->samples, sample_count_of);
-    if (!member(in, "means_from").is_null())
-      require_named(in, "means_from", result.means->source, means_source_of);
-  }
-  read_field(in, "failed", result.failed);
-  read_field(in, "reason", result.reason);
-  read_field(in, "audit", result.audit);
-}
-
 void from_json(const json& in, PartResult& part) {
-  read_field(in, "hidden", part.hidden);
-  read_field(in, "forgotten", part.forgotten);
-  if (const json& models = member(in, "models"); !models.is_null())
-    at_place("models", [&] {
-      read_field(models, "seen", part.seen);
-      read_field(models, "unseen", part.unseen);
-      read_field(models, "second", part.second);
-    });
-  read_field(in, "floor", part.floor);
-  read_field(in, "methods", part.treatments);
+  from_json<PartResult>(in, part);
   std::set<std::string> known;
   for (std::size_t i = 0; i < part.treatments.size(); ++i)
-    if (!known.insert(variant_of(part.treatments[i])).second)
-      fail(ErrorCode::bad_input, "methods[{}]: {} is there twice", i,
-           variant_of(part.treatments[i]));
+    if (const std::string name = variant_of(part.treatments[i]); !known.insert(name).second)
+      fail(ErrorCode::bad_input, "methods[{}]: {} is there twice", i, name);
 }
 
-void to_json(json& out, const FailedNetwork& network) {
-  out = {{"id", network.id}, {"reason", network.reason}};
+template <typename Fields>
+void members(Fields& fields, Results& results) {
+  fields.written("format", "oubli-results");
+  fields.written("version", 1);
+  fields("experiment", results.experiment);
+  fields("data_set", results.data_set);
+  fields("architecture", results.architecture);
+  fields("seed", results.seed);
+  fields("config", results.config);
+  fields("class_names", results.class_names);
+  fields("failed", results.failed);
+  fields("parts", results.parts);
+  fields("each_class", results.each_class);
+  fields("tables", results.tables);
 }
 
-void from_json(const json& in, FailedNetwork& network) {
-  read_field(in, "id", network.id);
-  read_field(in, "reason", network.reason);
-}
-
-void to_json(json& out, const Results& results) {
-  out = {{"format", "oubli-results"},
-         {"version", 1},
-         {"experiment", results.experiment},
-         {"data_set", results.data_set},
-         {"architecture", results.architecture},
-         {"seed", results.seed},
-         {"config", results.config},
-         {"class_names", results.class_names},
-         {"failed", results.failed},
-         {"parts", json::array()},
-         {"each_class", json::array()},
-         {"tables", results.tables}};
-  for (const PartResult& part : results.parts) out["parts"].push_back(to_json(part));
-  for (const PartResult& part : results.each_class) out["each_class"].push_back(to_json(part));
-}
-
-void from_json(const json& in, Results& results) {
-  read_field(in, "experiment", results.experiment);
-  read_field(in, "data_set", results.data_set);
-  read_field(in, "architecture", results.architecture);
-  read_field(in, "seed", results.seed);
-  read_field(in, "config", results.config);
-  read_field(in, "class_names", results.class_names);
-  read_field(in, "failed", results.failed);
-  read_field(in, "parts", results.parts);
-  read_field(in, "each_class", results.each_class);
-  read_field(in, "tables", results.tables);
-}
+void to_json(json& out, const FailedNetwork& network) { to_json<FailedNetwork>(out, network); }
+void from_json(const json& in, FailedNetwork& network) { from_json<FailedNetwork>(in, network); }
+void to_json(json& out, const Results& results) { to_json<Results>(out, results); }
+void from_json(const json& in, Results& results) { from_json<Results>(in, results); }
 
 }  // namespace oubli

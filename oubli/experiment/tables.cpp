@@ -123,7 +123,7 @@ ResultTable new_table(std::string title, std::vector<std::string> columns,
 
 std::vector<std::string> advantage_columns(std::span<const AttackColumn> attacks) {
   std::vector<std::string> columns = {"method", "p", "s"};
-  for (const Observer observer : kAllObservers)
+  for (const Observer observer : all_values<Observer>())
     for (const AttackColumn& column : attacks)
       columns.push_back(observer == Observer::logits
                             ? column.measure
@@ -134,7 +134,7 @@ std::vector<std::string> advantage_columns(std::span<const AttackColumn> attacks
 Row advantage_row(const Line& line, const std::string& group, const PublishedRow* paper,
                   std::span<const AttackColumn> attacks) {
   Row row = new_row(line, group);
-  for (const Observer observer : kAllObservers) {
+  for (const Observer observer : all_values<Observer>()) {
     const ObserverLeak* ours = leak_of(line.audit, group, observer);
     const ObserverLeak* floor = leak_of(line.floor, group, observer);
     for (const AttackColumn& column : attacks) {
@@ -166,7 +166,7 @@ void add_answer_cells(Row& row, Observer observer, const ObserverLeak* ours,
 
 std::vector<std::string> per_image_columns() {
   std::vector<std::string> columns = {"method", "p", "s"};
-  for (const Observer observer : kAllObservers)
+  for (const Observer observer : all_values<Observer>())
     for (const AnswersColumn& column : kAnswerColumns)
       columns.push_back(observer == Observer::logits
                             ? column.measure
@@ -176,7 +176,7 @@ std::vector<std::string> per_image_columns() {
 
 Row per_image_row(const Line& line, const std::string& group) {
   Row row = new_row(line, group);
-  for (const Observer observer : kAllObservers)
+  for (const Observer observer : all_values<Observer>())
     add_answer_cells(row, observer, leak_of(line.audit, group, observer),
                      leak_of(line.floor, group, observer));
   return row;

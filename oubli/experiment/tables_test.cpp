@@ -20,7 +20,7 @@ AuditResult example_audit(double base) {
   const auto leaks = [](double value) {
     std::vector<ObserverLeak> result;
     double factor = 1;
-    for (const Observer observer : kAllObservers) {
+    for (const Observer observer : all_values<Observer>()) {
       ObserverLeak leak;
       leak.observer = observer;
       for (const Attack attack :

@@ -13,7 +13,7 @@ std::string name_of(const Treatment& treatment) {
 Treatment treatment_of(const std::string& name) {
   if (name == "floor") return Floor{};
   if (name == "refit") return Refit{};
-  if (const auto method = method_named(name)) return *method;
+  if (const auto method = find_named<Method>(name)) return *method;
   fail(ErrorCode::usage, "there is no method '{}'", name);
 }
 

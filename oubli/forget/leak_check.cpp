@@ -194,13 +194,15 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
     logits = mean_logits_after(old_head, new_head, plan, data, rows);
   }
 
-  for (const Observer observer : kAllObservers) {
+  for (const Observer observer : all_values<Observer>()) {
     if (observer != Observer::logits && !readout) continue;
     BothLogits seen = logits;
     observe(observer, seen.naive.view());
     observe(observer, seen.chosen.view());
-    std::vector<Recognition> naive = measure_recognition(seen.naive.view(), labels, split.forgotten, seed);
-    std::vector<Recognition> chosen = measure_recognition(seen.chosen.view(), labels, split.forgotten, seed);
+    std::vector<Recognition> naive =
+        measure_recognition(seen.naive.view(), labels, split.forgotten, seed);
+    std::vector<Recognition> chosen =
+        measure_recognition(seen.chosen.view(), labels, split.forgotten, seed);
     if (!readout)
       for (std::vector<Recognition>* const leaks : {&naive, &chosen})
         for (Recognition& leak : *leaks) leak.readout.reset();

@@ -226,7 +226,7 @@ std::string leak_panels(const Comparison& comparison, bool forgotten) {
     if (named.chart == nullptr) continue;
     std::vector<DotChart> pictures;
     CommonScale scale{.high = 0.2};
-    for (const Observer observer : kAllObservers) {
+    for (const Observer observer : all_values<Observer>()) {
       DotChart picture = leak_chart(comparison, forgotten, observer, named);
       if (picture.rows.empty()) continue;
       for (const DotChart::Row& row : picture.rows)
@@ -350,7 +350,7 @@ std::string ks_panels(const Comparison& comparison) {
   CommonScale scale{.high = 0.1};
   std::array<std::size_t, 2> of_group{};
   for (const bool forgotten : {true, false})
-    for (const Observer observer : kAllObservers) {
+    for (const Observer observer : all_values<Observer>()) {
       DotChart picture = ks_chart(comparison, forgotten, observer);
       if (picture.rows.empty()) continue;
       for (const DotChart::Row& row : picture.rows) {

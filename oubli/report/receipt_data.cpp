@@ -25,7 +25,8 @@ void add_leak_checks(Receipt& out, const json& check) {
     const std::string prefix =
         out.forgotten.size() > 1 ? class_of(field<std::size_t>(row, "class")) + ", " : "";
     Observer observer = Observer::logits;
-    if (find(row, "observer") != nullptr) require_named(row, "observer", observer, observer_of);
+    if (find(row, "observer") != nullptr)
+      require_named(row, "observer", observer, value_named<Observer>);
     const auto add = [&](const char* key, const char* title) {
       const json* found = find(row, key);
       if (found == nullptr) return;

@@ -119,7 +119,7 @@ Figure strongest_of(const TreatmentResult& result, Observer observer) {
 
 // Of those measured, the observer who sees most.
 Observer widest_observer(const std::vector<PartResult>& each_class) {
-  for (const Observer observer : kAllObservers)
+  for (const Observer observer : all_values<Observer>())
     for (const PartResult& part : each_class)
       for (const TreatmentResult& result : part.treatments)
         if (result.audit && find(result.audit->leaks.forgotten, observer) != nullptr)

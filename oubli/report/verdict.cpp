@@ -163,7 +163,7 @@ std::vector<ObserverVerdict> judge(const Comparison& comparison, const std::stri
   const std::vector<AttackFound> attacks = attacks_on(comparison, method);
   const std::vector<AttackFound> on_naive = attacks_on(comparison, "naive");
   std::vector<ObserverVerdict> out;
-  for (const Observer observer : kAllObservers) {
+  for (const Observer observer : all_values<Observer>()) {
     const bool measured = std::ranges::any_of(comparison.methods, [&](const AuditedMethod& other) {
       return find(other.audit.leaks.forgotten, observer) != nullptr;
     });

@@ -15,6 +15,7 @@ void add_means(Command& app);
 void add_predict(Command& app);
 void add_report(Command& app);
 void add_reproduce(Command& app);
+void add_sign(Command& app);
 void add_status(Command& app);
 void add_train(Command& app);
 void add_verify(Command& app);

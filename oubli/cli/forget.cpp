@@ -16,6 +16,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/forget/attestation.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/report/read_report.h"
 
@@ -27,6 +28,9 @@ struct ForgetOptions : RequestOptions {
   std::string previous;
   std::string sign;
   std::string report;
+  bool attest = false;
+  bool no_attest = false;
+  bool bundle = false;
   bool dry_run = false;
   bool force = false;
   bool json = false;
@@ -55,10 +59,16 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
   for (const std::string& word : {options.target, options.sign, options.previous})
     inputs.emplace_back(word);
   inputs.push_back(receipt_path(options.model));  // see find_previous()
+  inputs.push_back(evidence_path(options.model));
   std::ranges::copy(model.files(), std::back_inserter(inputs));
   const std::filesystem::path output = options.output;
-  std::vector<std::filesystem::path> outputs{output, receipt_path(output), means_path(output),
-                                             class_names_path(output), options.report};
+  std::vector<std::filesystem::path> outputs{output,
+                                             receipt_path(output),
+                                             means_path(output),
+                                             class_names_path(output),
+                                             evidence_path(output),
+                                             bundle_path(output),
+                                             options.report};
   std::ranges::copy(model.files_beside(output), std::back_inserter(outputs));
   require_apart(outputs, inputs);
   prepare_output(output, options.force);
@@ -81,6 +91,9 @@ void run(ForgetOptions options) {
     if (options.dry_run && !word->empty())
       fail(ErrorCode::usage, "{} needs a receipt: not together with --dry-run", option);
   check_words(options);
+  if ((options.attest || options.bundle) && (options.sign.empty() || options.no_attest))
+    fail(ErrorCode::usage, "{} needs --sign KEY{}", options.attest ? "--attest" : "--bundle",
+         options.no_attest ? ", and no --no-attest" : "");
   const LoadedModel loaded = load(options);
   const ForgetRequest request = make_request(options, loaded);
   if (!options.dry_run) check_outputs(options, *loaded.model);
@@ -106,6 +119,10 @@ void run(ForgetOptions options) {
   outputs.model = options.output;
   outputs.replace = options.force;
   if (!options.sign.empty()) outputs.signing_key = options.sign;
+  outputs.attest = !options.sign.empty() && !options.no_attest;
+  outputs.bundle = options.bundle;
+  if (outputs.attest && std::filesystem::exists(evidence_path(options.model)))
+    outputs.previous_evidence = evidence_path(options.model);
   if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
   const ForgetOutcome outcome = carry_out(loaded.inputs, request, plan, outputs, loaded.stop);
   if (!options.report.empty()) {
@@ -122,6 +139,8 @@ void run(ForgetOptions options) {
   fmt::print("\n{}{}",
              line("written: {} ({} classes)", options.output, plan.split().retained.size()),
              line("receipt: {}", receipt_path(options.output).string()));
+  if (outputs.attest) fmt::print("{}", line("signed:  {}", evidence_path(options.output).string()));
+  if (outputs.bundle) fmt::print("{}", line("bundle:  {}", bundle_path(options.output).string()));
   if (plan.means && std::filesystem::exists(means_path(options.output)))
     fmt::print("{}", line("means:   {}", means_path(options.output).string()));
   fmt::print("{}", describe_digests(plan, outcome));
@@ -144,6 +163,12 @@ void add_forget(Command& app) {
   command->add_option("--previous", options->previous,
                       "Receipt of the request before this one (default: MODEL.receipt.json)");
   command->add_option("--sign", options->sign, "Sign the receipt with this key ('oubli keygen')");
+  command->add_flag("--attest", options->attest,
+                    "Also NEW.intoto.jsonl, an in-toto statement in a signed envelope, which other "
+                    "programs can check (the default with --sign)");
+  command->add_flag("--no-attest", options->no_attest, "No statement beside the receipt");
+  command->add_flag("--bundle", options->bundle,
+                    "Also NEW.sigstore.json, the statement as a sigstore bundle");
   command->add_option("--report", options->report, "Also draw the receipt as an HTML page");
   command->add_flag("--keep-seed", options->keep_seed,
                     "Method randomization: the seed itself in the receipt, not a digest of it");

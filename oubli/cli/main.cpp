@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
     oubli::cli::add_predict(app);
     oubli::cli::add_report(app);
     oubli::cli::add_reproduce(app);
+    oubli::cli::add_sign(app);
     oubli::cli::add_status(app);
     oubli::cli::add_train(app);
     const std::vector<std::string> commands = app.commands();

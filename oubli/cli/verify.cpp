@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "oubli/base/digest.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/printable.h"
@@ -11,9 +12,10 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/evidence/evidence_file.h"
+#include "oubli/forget/attestation.h"
 #include "oubli/forget/claims.h"
 #include "oubli/forget/receipt.h"
-#include "oubli/forget/signature.h"
 
 namespace oubli::cli {
 namespace {
@@ -21,7 +23,9 @@ namespace {
 struct VerifyOptions : ModelOptions {  // its `model` is the original
   std::string receipt;
   std::string new_model;
-  std::string public_key;
+  std::vector<std::string> keys;
+  std::uint64_t threshold = 1;
+  bool recompute = false;
   std::string previous;
   std::string target;
   std::optional<std::uint64_t> given_seed;
@@ -108,8 +112,40 @@ LoadedModel load_original(VerifyOptions options, bool replayed, std::optional<Er
   }
 }
 
+// The receipt itself, or that of the statement about the new model, with what was found out about
+// that on the way.
+nlohmann::ordered_json receipt_of(const VerifyOptions& options, VerifyInputs& inputs,
+                                  std::vector<VerifyStep>& steps) {
+  const std::string text = read_text_file(options.receipt, kEvidenceLimit);
+  std::vector<PublicKey> keys;
+  for (const std::string& file : options.keys) keys.push_back(PublicKey::read(file));
+  if (options.threshold < 1 || options.threshold > std::max<std::size_t>(keys.size(), 1))
+    fail(ErrorCode::usage, "--threshold {}: wanted 1 to the number of keys, which is {}",
+         options.threshold, keys.size());
+  const auto envelopes = parse_evidence(text, options.receipt);
+  if (!envelopes) {
+    if (keys.size() > 1)
+      fail(ErrorCode::usage, "{}: a receipt has one signature at most; wanted one --key",
+           options.receipt);
+    if (!keys.empty()) inputs.public_key = keys.front().hex();
+    return parse_receipt(text, options.receipt);
+  }
+  EvidenceCheck check = check_evidence(*envelopes, keys, options.threshold,
+                                       sha256_file(options.new_model), options.receipt);
+  steps = std::move(check.steps);
+  inputs.attested = !keys.empty();
+  if (check.deletion) return receipt_in(*check.deletion, options.receipt);
+  print(options, steps, false);
+  fail(ErrorCode::self_check, "{}: does not verify", options.receipt);
+}
+
 void run(VerifyOptions options) {
-  const auto receipt = parse_receipt(read_text_file(options.receipt), options.receipt);
+  VerifyInputs inputs;
+  std::vector<VerifyStep> steps;
+  const auto receipt = receipt_of(options, inputs, steps);
+  inputs.make_files = options.recompute;
+  if (options.recompute && options.model.empty())
+    fail(ErrorCode::usage, "--recompute without --original: there is nothing to compute from");
   if (options.model.empty() && (options.has_data() || !options.means.empty()))
     fail(ErrorCode::usage, "--means or data without --original: nothing can be computed from them");
   const std::string unused =
@@ -120,8 +156,6 @@ void run(VerifyOptions options) {
       !options.target.empty() && method != Method::custom)
     fail(ErrorCode::usage, "--target: the receipt is about method {}, which takes none",
          name_of(method));
-  VerifyInputs inputs;
-  if (!options.public_key.empty()) inputs.public_key = read_public_key(options.public_key);
   if (!options.previous.empty()) inputs.previous = options.previous;
   inputs.seed = options.given_seed;
   LoadedModel original;
@@ -137,7 +171,7 @@ void run(VerifyOptions options) {
   if (!options.target.empty())
     inputs.custom_target =
         read_target(options.target, request_of(receipt).forget.size(), model->head().classes());
-  const auto steps = verify_receipt(receipt, inputs);
+  std::ranges::move(verify_receipt(receipt, inputs), std::back_inserter(steps));
   throw_if_stopped(inputs.stop);
   const bool passed = std::ranges::none_of(
       steps, [](const VerifyStep& step) { return step.state == VerifyStep::State::failed; });
@@ -150,9 +184,23 @@ void run(VerifyOptions options) {
 void add_verify(Command& app) {
   auto* const command = app.add_subcommand("verify", "Check a receipt against the files it names");
   const auto options = std::make_shared<VerifyOptions>();
-  command->add_option("receipt", options->receipt, "NEW.receipt.json")->required();
+  command
+      ->add_option("receipt", options->receipt,
+                   "NEW.receipt.json, NEW.intoto.jsonl or NEW.sigstore.json")
+      ->required();
   command->add_option("--model", options->new_model, "The new model")->required();
-  command->add_option("--pubkey", options->public_key, "Public key of whoever signed the receipt");
+  command
+      ->add_option("--key,--pubkey", options->keys,
+                   "Public key of whoever signed; several, if several did")
+      ->one_at_a_time();
+  command
+      ->add_option("--threshold", options->threshold,
+                   "How many of the keys must have signed a statement for it to count")
+      ->whole_number()
+      ->capture_default_str();
+  command->add_flag("--recompute", options->recompute,
+                    "Do the whole request again: every file of the new model must come out "
+                    "byte for byte (needs --original)");
   command->add_option("--original", options->model,
                       "The old model; with its means or data the new head is computed anew");
   command->add_option("--previous", options->previous, "The receipt before this one");

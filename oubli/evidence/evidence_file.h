@@ -21,7 +21,7 @@ namespace oubli {
 //      "dsseEnvelope": {...}}
 inline constexpr char kBundleType[] = "application/vnd.dev.sigstore.bundle.v0.3+json";
 inline constexpr std::size_t kMostEnvelopes = 1024;
-inline constexpr std::size_t kEvidenceLimit = std::size_t{16} << 20;  // bytes of a file
+inline constexpr std::size_t kEvidenceLimit = std::size_t{128} << 20;  // bytes of a file
 
 // None if the text is a JSON object of some other kind, such as a receipt.
 [[nodiscard]] std::optional<std::vector<Envelope>> parse_evidence(std::string_view text,

@@ -195,10 +195,13 @@ PrivateKey PrivateKey::generate(KeyType type) {
   return PrivateKey(std::move(key));
 }
 
-PrivateKey PrivateKey::read(const std::filesystem::path& path) {
+void warn_if_open(const std::filesystem::path& key) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & 077U) != 0)
-    say(fmt::format("{}: others may read this key; chmod 600 it", path.string()));
+  if (::stat(key.c_str(), &status) == 0 && (status.st_mode & 077U) != 0)
+    say(fmt::format("{}: others may read this key; chmod 600 it", key.string()));
+}
+
+PrivateKey PrivateKey::read(const std::filesystem::path& path) {
   return PrivateKey(parse_key(read_text_file(path, kKeyFileLimit), true, path.string()));
 }
 

@@ -53,7 +53,7 @@ class PublicKey {
 class PrivateKey {
  public:
   [[nodiscard]] static PrivateKey generate(KeyType type);
-  // PEM, PKCS#8, not encrypted. Says so if others may read the file.
+  // PEM, PKCS#8, not encrypted.
   [[nodiscard]] static PrivateKey read(const std::filesystem::path& path);
 
   [[nodiscard]] PublicKey public_key() const { return PublicKey(key_); }
@@ -65,6 +65,9 @@ class PrivateKey {
   explicit PrivateKey(SharedKey key) : key_(std::move(key)) {}
   SharedKey key_;
 };
+
+// Says so if others may read the file of a private key.
+void warn_if_open(const std::filesystem::path& key);
 
 // Writes the private key (mode 0600) and KEY.pub; neither appears if one cannot be written, and the
 // private one appears first. Error{usage} if there is no name, or a folder of that name.

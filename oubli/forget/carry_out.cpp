@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "oubli/base/file_windows.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/json.h"
 #include "oubli/base/output.h"
 #include "oubli/base/workers.h"
+#include "oubli/evidence/evidence_file.h"
+#include "oubli/forget/attestation.h"
 #include "oubli/forget/forget.h"
 #include "oubli/forget/receipt.h"
 
@@ -41,11 +45,14 @@ class Delivery {
     std::vector<std::filesystem::path> read = inputs_.model->files();
     for (const std::vector<FileDigest>* const files : {&plan_.digests.means, &plan_.digests.data})
       for (const FileDigest& file : *files) read.push_back(file.path);
-    for (const auto* const named : {&outputs_.signing_key, &outputs_.previous_receipt})
+    for (const auto* const named :
+         {&outputs_.signing_key, &outputs_.previous_receipt, &outputs_.previous_evidence})
       if (*named) read.push_back(**named);
     std::vector<std::filesystem::path> written{outputs_.model, receipt_path(outputs_.model),
                                                means_path(outputs_.model)};
     if (outputs_.class_names) written.push_back(*outputs_.class_names);
+    if (outputs_.attest) written.push_back(evidence_path(outputs_.model));
+    if (outputs_.bundle) written.push_back(bundle_path(outputs_.model));
     require_apart(written, read);
     prepare_output(outputs_.model, outputs_.replace);
   }
@@ -96,6 +103,7 @@ class Delivery {
     outcome.findings = std::move(staged_.findings);
     outcome.receipt = make_receipt(inputs_, request_, plan_, outcome, *staged_.written, outputs_);
     add(receipt_path(outputs_.model)).write(outcome.receipt);
+    if (outputs_.attest) write_evidence();
   }
 
   void commit() {
@@ -118,6 +126,22 @@ class Delivery {
   AtomicFile& add(const std::filesystem::path& path) {
     beside_.push_back(std::make_unique<AtomicFile>(path, true));
     return *beside_.back();
+  }
+
+  void write_evidence() {
+    const PrivateKey key = PrivateKey::read(*outputs_.signing_key);
+    Envelope envelope = enclose(deletion_statement(parse_json(outcome.receipt, "the receipt")));
+    sign(envelope, key);
+    std::string lines;
+    if (outputs_.previous_evidence)
+      lines = evidence_about(*outputs_.previous_evidence, plan_.digests.model.front().sha256);
+    lines += envelope_line(envelope);
+    if (lines.size() > kEvidenceLimit)
+      fail(ErrorCode::unfilterable,
+           "{}: would have {} bytes, more than the {} that are read; use --no-attest",
+           evidence_path(outputs_.model).string(), lines.size(), kEvidenceLimit);
+    add(evidence_path(outputs_.model)).write(lines);
+    if (outputs_.bundle) add(bundle_path(outputs_.model)).write(bundle_text(envelope));
   }
 
   void digest_model() {

@@ -92,6 +92,11 @@ struct ForgetOutputs {
   std::optional<std::filesystem::path> class_names = {};       // where to write the remaining names
   std::optional<std::filesystem::path> previous_receipt = {};  // of the request before this one
   std::optional<std::filesystem::path> signing_key = {};
+  // Beside the receipt, as a statement that other programs can check; needs a key.
+  bool attest = false;
+  bool bundle = false;  // and as a sigstore bundle
+  // Statements about the deletions before this one, which the new file takes over.
+  std::optional<std::filesystem::path> previous_evidence = {};
 };
 
 // NEW.receipt.json, NEW.means.npz, NEW.class-names.txt: beside the new model and named after it.

@@ -25,6 +25,7 @@ std::string canonical(const nlohmann::ordered_json& receipt) {
 }
 
 void sign_receipt(nlohmann::ordered_json& receipt, const std::filesystem::path& path) {
+  warn_if_open(path);
   const PrivateKey key = PrivateKey::read(path);
   const PublicKey open = key.public_key();
   const std::string value = to_hex(key.sign(canonical(receipt)));

@@ -9,6 +9,7 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/version.h"
 #include "oubli/forget/claims.h"
+#include "oubli/forget/made_anew.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
 
@@ -30,10 +31,11 @@ VerifyStep not_made(std::string what, std::string why) {
 
 VerifyStep signature_step(const Json& receipt, const std::optional<std::string>& public_key) {
   const char* const what = "signature";
-  if (!public_key) return not_made(what, "no --pubkey was given");
+  if (!public_key) return not_made(what, "no --key was given");
   switch (check_signature(receipt, *public_key)) {
     case SignatureState::valid:
-      return step(what, true, "Ed25519, by the given key");
+      return step(what, true,
+                  receipt["signature"]["algorithm"].get<std::string>() + ", by the given key");
     case SignatureState::invalid:
       return step(what, false, "does not fit the receipt: changed or forged");
     case SignatureState::other_key:
@@ -161,13 +163,9 @@ std::string engine(const std::string& runtime, const std::string& instructions) 
 
 VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
                           const ForgetInputs& original, bool is_signed) {
-  ForgetRequest request = claims.request;
-  // auto's choice depends on whether its gain was measured on data or estimated from means, and
-  // either may be what is left to verify with.
-  if (claims.chosen) request.solver = *claims.chosen;
+  const ForgetRequest request = request_to_repeat(claims, inputs);
   if (request.method == Method::custom) {
     if (!inputs.custom_target) return not_made(kComputedAnew, "method custom needs --target");
-    request.custom_target = inputs.custom_target;
     const std::string digest =
         sha256_hex(std::as_bytes(std::span<const double>(request.custom_target->flat())));
     if (claims.target_sha256 != digest)
@@ -178,7 +176,6 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
       return not_made(kComputedAnew, "the receipt holds a digest of the seed only: give --seed");
     if (*claims.seed_sha256 != seed_digest(*inputs.seed))
       return step(kComputedAnew, false, "the seed is not the one of the receipt");
-    request.seed = request.samples.seed = *inputs.seed;
   }
   const ForgetPlan plan = plan_forget(original, request, inputs.stop);
   const HeadView& found = inputs.model->head();
@@ -362,7 +359,10 @@ double relative_difference(const HeadView& a, const HeadView& b) {
 
 std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& inputs) {
   const Claims claims = claims_of(receipt);
-  std::vector<VerifyStep> steps{signature_step(receipt, inputs.public_key)};
+  std::vector<VerifyStep> steps;
+  if (!inputs.attested) steps.push_back(signature_step(receipt, inputs.public_key));
+  const bool is_signed =
+      inputs.attested.value_or(!steps.empty() && steps.front().state == State::passed);
   const InputDigests found = digests_of(ForgetInputs{.model = inputs.model}, inputs.stop);
   steps.push_back(files_step("the new model", claims.after, "model", found.model));
   steps.push_back(
@@ -373,7 +373,17 @@ std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& 
     if (file.role == "means" || file.role == "class names")
       steps.push_back(
           attempt("the new " + file.role, [&] { return beside_step(file, inputs.model->path()); }));
-  check_original(claims, inputs, steps.front().state == State::passed, steps);
+  check_original(claims, inputs, is_signed, steps);
+  if (inputs.make_files) {
+    const bool computed =
+        inputs.original != nullptr && std::ranges::any_of(steps, [](const VerifyStep& made) {
+          return made.what == kComputedAnew && made.state == State::passed;
+        });
+    steps.push_back(
+        computed
+            ? attempt(kMadeAnew, [&] { return files_made_anew(claims, inputs, *inputs.original); })
+            : step(kMadeAnew, false, "the new head could not be computed anew"));
+  }
   steps.push_back(chain_step(claims, inputs.previous));
   return steps;
 }

@@ -22,8 +22,11 @@ struct VerifyStep {
 
 // What the verifier has at hand; the more, the more is checked.
 struct VerifyInputs {
-  const ModelFile* model = nullptr;               // the new model
-  std::optional<std::string> public_key;          // hexadecimal
+  const ModelFile* model = nullptr;       // the new model
+  std::optional<std::string> public_key;  // hexadecimal
+  // The receipt comes from a statement in an envelope: whether that was found to be signed.
+  std::optional<bool> attested;
+  bool make_files = false;                        // the whole request again, see made_anew.h
   const ForgetInputs* original = nullptr;         // the old model with its means or data
   std::optional<Error> problem;                   // why it, or its means or data, is not there
   std::optional<Matrix<double>> custom_target;    // for method custom

@@ -1,0 +1,197 @@
+"""evidence_test.py OUBLI: deletions that are signed, and checked without the program.
+
+Both types of keys; openssl's command line by the script in docs/evidence.md; a second
+implementation (evidence/check_evidence.py); the schemas; chains; several signers; what is refused.
+"""
+import base64
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import jsonschema
+import numpy as np
+
+OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CHECK = [sys.executable, ROOT / "tests/evidence/check_evidence.py"]
+
+
+def load(path):
+    return json.loads(pathlib.Path(path).read_text())
+
+
+class Evidence(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="oubli-evidence-")
+        cls.folder = pathlib.Path(cls.temporary.name)
+        rng = np.random.default_rng(0)
+        weights = rng.normal(size=(6, 8)).astype("f4")
+        labels = np.repeat(np.arange(6), 40)
+        features = (weights[labels] + rng.normal(size=(240, 8))).astype("f4")
+        np.savez(cls.folder / "old.npz", W=weights, b=np.zeros(6, "f4"))
+        np.save(cls.folder / "f.npy", features)
+        np.save(cls.folder / "y.npy", labels)
+        cls.data = "--features f.npy --labels y.npy".split()
+        for kind in ("ed25519", "ecdsa-p256"):
+            cls.oubli("keygen", "--type", kind, "-o", kind)
+            cls.oubli("forget", "old.npz", "--class", "2", *cls.data, "--sign", kind, "--bundle",
+                      "-o", f"{kind}.npz")  # fmt: skip
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def run_program(cls, *words):
+        return subprocess.run(
+            [str(word) for word in words], cwd=cls.folder, capture_output=True, text=True
+        )
+
+    @classmethod
+    def oubli(cls, *words, code=0, say=""):
+        done = cls.run_program(OUBLI, *words)
+        text = done.stdout + done.stderr
+        assert done.returncode == code and say in text, f"{words}: {done.returncode}\n{text}"
+        return text
+
+    def verify(self, evidence, model, *more, code=0, say=""):
+        return self.oubli("verify", evidence, "--model", model, *more, code=code, say=say)
+
+    def test_the_program_itself(self):
+        for kind in ("ed25519", "ecdsa-p256"):
+            for evidence in (f"{kind}.npz.intoto.jsonl", f"{kind}.npz.sigstore.json"):
+                self.verify(evidence, f"{kind}.npz", "--key", f"{kind}.pub",
+                            "--original", "old.npz", *self.data, "--recompute",
+                            say="passed    every file, made anew")  # fmt: skip
+            self.verify(f"{kind}.npz.receipt.json", f"{kind}.npz", "--key", f"{kind}.pub",
+                        say="passed    signature")  # fmt: skip
+
+    def test_the_same_request_gives_the_same_bytes(self):
+        for kind in ("ed25519", "ecdsa-p256"):
+            before = {p: p.read_bytes() for p in self.folder.glob(f"{kind}.npz*")}
+            self.assertEqual(len(before), 5)  # model, means, receipt, statements, bundle
+            self.oubli("forget", "old.npz", "--class", "2", *self.data, "--sign", kind, "--bundle",
+                       "-o", f"{kind}.npz", "--force")  # fmt: skip
+            self.assertEqual(before, {p: p.read_bytes() for p in before})
+
+    def test_openssl_alone(self):
+        document = (ROOT / "docs/evidence.md").read_text()
+        script = re.search(r"```sh\n(#!/bin/sh.*?)```", document, re.S)[1]
+        (self.folder / "check.sh").write_text(script)
+        for kind, other in (("ed25519", "ecdsa-p256"), ("ecdsa-p256", "ed25519")):
+            evidence = f"{kind}.npz.intoto.jsonl"
+            done = self.run_program("sh", "check.sh", evidence, f"{kind}.pub")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            receipt = load(self.folder / f"{kind}.npz.receipt.json")
+            self.assertEqual(json.loads(done.stdout)["predicate"]["receipt"], receipt)
+            self.assertNotEqual(
+                self.run_program("sh", "check.sh", evidence, f"{other}.pub").returncode, 0
+            )
+            envelope = load(self.folder / evidence)
+            body = base64.b64decode(envelope["payload"]).replace(b"naive", b"Naive")
+            body = body.replace(b'"normalization"', b'"naive"')
+            envelope["payload"] = base64.b64encode(body).decode()
+            (self.folder / "forged").write_text(json.dumps(envelope, separators=(",", ":")))
+            done = self.run_program("sh", "check.sh", "forged", f"{kind}.pub")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stdout, "")
+
+    def test_a_second_implementation(self):
+        for kind, other in (("ed25519", "ecdsa-p256"), ("ecdsa-p256", "ed25519")):
+            for evidence in (f"{kind}.npz.intoto.jsonl", f"{kind}.npz.sigstore.json"):
+                done = self.run_program(*CHECK, evidence, f"{kind}.pub", "--about", f"{kind}.npz")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                statement = json.loads(done.stdout)
+                self.assertEqual(statement["predicateType"], "urn:oubli:class-deletion:v1")
+                for refused in ([f"{other}.pub"], [f"{kind}.pub", "--about", "old.npz"],
+                                [f"{kind}.pub", f"{kind}.pub", "--threshold", "2"]):  # fmt: skip
+                    self.assertEqual(self.run_program(*CHECK, evidence, *refused).returncode, 1)
+
+    def test_schemas(self):
+        predicate = load(ROOT / "docs/schemas/class-deletion-v1.schema.json")
+        bundle = load(ROOT / "tests/evidence/bundle.schema.json")
+        for kind in ("ed25519", "ecdsa-p256"):
+            envelope = load(self.folder / f"{kind}.npz.intoto.jsonl")
+            statement = json.loads(base64.b64decode(envelope["payload"]))
+            jsonschema.Draft7Validator(predicate).validate(statement["predicate"])
+            document = load(self.folder / f"{kind}.npz.sigstore.json")
+            jsonschema.Draft4Validator(bundle).validate(document)
+            self.assertEqual(document["dsseEnvelope"], envelope)
+            roles = [m["annotations"]["role"] for m in statement["predicate"]["materials"]]
+            self.assertEqual(roles[0], "model")
+            self.assertGreaterEqual(len(roles), 3)  # the model, features, labels
+            for wrong in ({"materials": []}, {"receipt": {}}):
+                with self.assertRaises(jsonschema.ValidationError):
+                    jsonschema.Draft7Validator(predicate).validate(
+                        {**statement["predicate"], **wrong}
+                    )
+
+    def test_a_chain_is_in_one_file(self):
+        self.oubli("forget", "ed25519.npz", "--class", "0", "--means", "ed25519.npz.means.npz",
+                   "--sign", "ecdsa-p256", "-o", "second.npz")  # fmt: skip
+        lines = (self.folder / "second.npz.intoto.jsonl").read_text().splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertIn(lines[0] + "\n", (self.folder / "ed25519.npz.intoto.jsonl").read_text())
+        both = ["--key", "ed25519.pub", "--key", "ecdsa-p256.pub"]
+        evidence = "second.npz.intoto.jsonl"
+        self.verify(evidence, "second.npz", *both,
+                    say="passed    the chain of deletions: 2 deletions")  # fmt: skip
+        self.verify(evidence, "ed25519.npz", *both, say="statement 1 of 2")
+        # By the second signer's key alone, only his own statement counts.
+        text = self.verify(evidence, "second.npz", "--key", "ecdsa-p256.pub")
+        self.assertIn("not made  the chain of deletions", text)
+        self.verify(evidence, "ed25519.npz", "--key", "ecdsa-p256.pub", code=5)
+        self.verify(evidence, "old.npz", *both, code=5, say="no statement that counts")
+        (self.folder / "turned").write_text("\n".join(reversed(lines)) + "\n")
+        self.verify("turned", "second.npz", *both, say="2 deletions")
+        (self.folder / "twice").write_text("\n".join([*lines, lines[1]]) + "\n")
+        self.verify("twice", "second.npz", *both, code=5, say="2 statements say")
+
+    def test_several_signers(self):
+        alone, evidence = "ed25519.npz.intoto.jsonl", "both.intoto.jsonl"
+        both = ["--key", "ed25519.pub", "--key", "ecdsa-p256.pub"]
+        self.verify(alone, "ed25519.npz", *both, "--threshold", "2", code=5)
+        mine = ["--model", "ed25519.npz", "--key", "ecdsa-p256", "-o"]
+        self.oubli("sign", alone, *mine, alone, "--force", code=2)
+        self.oubli("sign", alone, *mine, evidence, say="now by 2")
+        self.verify(evidence, "ed25519.npz", *both, "--threshold", "2", say="by 2 of 2 given keys")
+        done = self.run_program(*CHECK, evidence, *both[1::2], "--threshold", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.oubli("sign", evidence, *mine, "again", code=2, say="has not signed yet")
+        self.oubli("sign", "ecdsa-p256.npz.intoto.jsonl", *mine, "again", code=2)
+        self.verify(evidence, "ed25519.npz", *both, "--threshold", "3", code=2)
+        self.verify(evidence, "ed25519.npz", "--threshold", "2", code=2)
+
+    def test_what_is_refused(self):
+        key = ["--key", "ed25519.pub"]
+        good = load(self.folder / "ed25519.npz.intoto.jsonl")
+        body = json.loads(base64.b64decode(good["payload"]))
+
+        def refuse(envelope, code):
+            text = envelope if isinstance(envelope, str) else json.dumps(envelope)
+            (self.folder / "bad").write_text(text)
+            self.verify("bad", "ed25519.npz", *key, code=code)
+
+        body["predicate"]["receipt"]["request"]["forget"] = [1]
+        payload = base64.b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
+        refuse({**good, "payload": payload}, 5)
+        refuse({**good, "payloadType": "application/vnd.in-toto+json; v=1"}, 5)
+        refuse({**good, "signatures": []}, 3)
+        refuse({**good, "more": 1}, 3)
+        refuse(json.dumps(good) + json.dumps(good), 3)
+        refuse(json.dumps(good)[:-1] + f', "payload": "{good["payload"]}"}}', 3)
+        refuse({**good, "signatures": [{**good["signatures"][0], "keyid": "0" * 64}]}, 5)
+        refuse({**good, "payload": good["payload"].rstrip("=") + "\n"}, 3)
+        self.verify("ed25519.npz.intoto.jsonl", "ecdsa-p256.npz.means.npz", *key, code=3)
+        self.verify("ed25519.npz.intoto.jsonl", "ed25519.npz", "--key", "ecdsa-p256.pub", code=5)
+        self.oubli("forget", "old.npz", "--class", "2", *self.data, "--attest", "-o", "n.npz",
+                   code=2, say="--sign")  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -14,22 +14,22 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-struct Code {
+struct NumpyCode {
   std::string_view descr;
   DType type;
 };
-constexpr std::array<Code, 12> kCodes{{{"<f2", DType::f16},
-                                       {"<f4", DType::f32},
-                                       {"<f8", DType::f64},
-                                       {"|i1", DType::i8},
-                                       {"|u1", DType::u8},
-                                       {"<i2", DType::i16},
-                                       {"<u2", DType::u16},
-                                       {"<i4", DType::i32},
-                                       {"<u4", DType::u32},
-                                       {"<i8", DType::i64},
-                                       {"<u8", DType::u64},
-                                       {"|b1", DType::boolean}}};
+constexpr std::array<NumpyCode, 12> kNumpyCodes{{{"<f2", DType::f16},
+                                                 {"<f4", DType::f32},
+                                                 {"<f8", DType::f64},
+                                                 {"|i1", DType::i8},
+                                                 {"|u1", DType::u8},
+                                                 {"<i2", DType::i16},
+                                                 {"<u2", DType::u16},
+                                                 {"<i4", DType::i32},
+                                                 {"<u4", DType::u32},
+                                                 {"<i8", DType::i64},
+                                                 {"<u8", DType::u64},
+                                                 {"|b1", DType::boolean}}};
 
 // Reads the header's dict literal. Only what NumPy writes is accepted: three known keys, strings
 // without escapes, True or False, a tuple of non-negative integers.
@@ -113,7 +113,7 @@ class HeaderParser : private TextCursor {
 };
 
 std::optional<DType> dtype_of(std::string_view descr) {
-  for (const Code& code : kCodes)
+  for (const NumpyCode& code : kNumpyCodes)
     // '=' and, for one-byte types, any order mark mean the same here.
     if (descr == code.descr || (descr.size() == 3 && descr.substr(1) == code.descr.substr(1) &&
                                 (descr[0] == '=' || size_of(code.type) == 1)))
@@ -198,7 +198,7 @@ LoadedTensor parse_npy(std::span<const std::byte> image, const std::string& what
 
 std::string npy_header(DType dtype, std::span<const std::size_t> shape) {
   std::string_view descr;
-  for (const Code& code : kCodes)
+  for (const NumpyCode& code : kNumpyCodes)
     if (code.type == dtype) descr = code.descr;
   if (descr.empty())
     fail(ErrorCode::bad_input, "{} has no .npy type; use .safetensors", name_of(dtype));

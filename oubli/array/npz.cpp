@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 // NumPy's own headers are some hundred bytes.
-constexpr std::size_t kHeaderLimit = std::size_t{1} << 16;
+constexpr std::size_t kNpyHeaderLimit = std::size_t{1} << 16;
 
 std::uint32_t stamp_of(const ZipEntry& entry) {
   std::uint32_t stamp = 0;
@@ -61,7 +61,7 @@ NpzFile::NpzFile(std::shared_ptr<const MappedFile> shared)
   for (const ZipEntry& entry : archive_.entries()) {
     if (!entry.name.ends_with(kSuffix)) continue;
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
-    const auto beginning = unpack_beginning(entry, kHeaderLimit, what(name));
+    const auto beginning = unpack_beginning(entry, kNpyHeaderLimit, what(name));
     tensors_.push_back(parse_npy_header(beginning, entry.size, what(name)).info);
     tensors_.back().name = name;
   }

@@ -237,7 +237,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 std::string lowered(std::string_view text) {
   std::string out(text);
-  std::ranges::transform(out, out.begin(), lower);
+  std::ranges::transform(out, out.begin(), [](char c) { return lower(c); });
   return out;
 }
 

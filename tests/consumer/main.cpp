@@ -1,7 +1,6 @@
 // Forgets class 1 of a 3 x 2 head through the installed library.
 #include <cstdio>
-
-#include "oubli/filtration/filtration.h"
+#include <oubli/oubli.h>
 
 int main() {
   const oubli::Matrix<double> weights(3, 2, {2, 0, 0, 2, -1, -1});

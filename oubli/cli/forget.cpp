@@ -186,6 +186,7 @@ void add_forget(Command& app) {
       "Examples:\n"
       "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx --report "
       "report.html\n"
+      "  oubli forget model.pth --class cat --features f.npy --labels y.npy -o new.pth\n"
       "  oubli forget head.npz --class 3 --features f.npy --labels y.npy -o new.npz\n"
       "  oubli forget head.safetensors --class alice --class bob --class-names names.txt \\\n"
       "        --means means.npz -o new.safetensors\n"

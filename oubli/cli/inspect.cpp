@@ -86,6 +86,7 @@ void add_inspect(Command& app) {
   command->footer(
       "Examples:\n"
       "  oubli inspect model.onnx\n"
+      "  oubli inspect model.pth\n"
       "  oubli inspect head.npz\n"
       "  oubli inspect model.safetensors --weights fc.weight --means means.npz --class 3");
   command->callback([options] { run(*options); });

@@ -74,7 +74,7 @@ class Delivery {
         digest_model();
       } else if (part == 2) {
         outcome.written_check =
-            check_staged(staged_, inputs_.model->head(), plan_.new_head, plan_.split());
+            check_staged(staged_, inputs_.model->head(), plan_.written_head(), plan_.split());
       } else {
         outcome.head_sha256 = head_digest(staged_.written->head());
         if (plan_.has_means_to_keep()) means.push_back(write_remaining_means());

@@ -113,6 +113,7 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
       plan_filtration(head, calibration, request.forget, target, request.solver, centring);
   throw_if_stopped(stop);
   plan.new_head = plan.filtration.filter.apply(head);
+  plan.stored_head = inputs.model->stored_as(plan.new_head);
   plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration,
                                plan.means ? &*plan.means : nullptr);
   std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
@@ -125,6 +126,14 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
     plan.warnings.push_back("no means file follows: a retained class has no samples");
 }
 
+HeadView view_of(const NewHead& new_head, const HeadView& old_head) {
+  HeadView view = old_head;
+  view.weights = new_head.weights.view("the new weights");
+  view.bias.reset();
+  if (new_head.bias) view.bias = new_head.bias->view("the new bias");
+  return view;
+}
+
 std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) {
   path += suffix;
   return path;
@@ -133,11 +142,11 @@ std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix
 }  // namespace
 
 HeadView ForgetPlan::new_head_view(const HeadView& old_head) const {
-  HeadView view = old_head;
-  view.weights = new_head.weights.view("the new weights");
-  view.bias.reset();
-  if (new_head.bias) view.bias = new_head.bias->view("the new bias");
-  return view;
+  return view_of(new_head, old_head);
+}
+
+HeadView ForgetPlan::written_head_view(const HeadView& old_head) const {
+  return view_of(written_head(), old_head);
 }
 
 bool ForgetPlan::has_means_to_keep() const {

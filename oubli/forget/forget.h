@@ -58,12 +58,18 @@ struct ForgetPlan {
   std::optional<StoredMeans> means;  // those used: given, or gathered from the data
   FiltrationPlan filtration;
   NewHead new_head;
+  std::optional<NewHead> stored_head;  // what the new file holds, if that is another head
   HeadCheck head_check;
   std::vector<std::string> warnings;
   InputDigests digests;
 
   [[nodiscard]] const ClassSplit& split() const { return filtration.filter.split; }
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
+  // What is in the new file.
+  [[nodiscard]] const NewHead& written_head() const {
+    return stored_head ? *stored_head : new_head;
+  }
+  [[nodiscard]] HeadView written_head_view(const HeadView& old_head) const;
   // Whether the retained classes' means can be written for the next request.
   [[nodiscard]] bool has_means_to_keep() const;
 };

@@ -179,7 +179,7 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
   }
   const ForgetPlan plan = plan_forget(original, request, inputs.stop);
   const HeadView& found = inputs.model->head();
-  const HeadView expected = plan.new_head_view(original.model->head());
+  const HeadView expected = plan.written_head_view(original.model->head());
   const auto weights = units_apart(expected.weights, found.weights);
   std::optional<std::uint64_t> bias = 0;
   if (expected.bias.has_value() != found.bias.has_value())

@@ -79,6 +79,11 @@ class ModelFile {
   [[nodiscard]] virtual std::vector<Finding> findings() const = 0;
   // Error{unfilterable} with the reason if the file cannot do with `left` classes.
   virtual void check_enough_left(std::size_t /*left*/) const {}
+  // The head that the file holds once `head` is written, where that is another one: scikit-learn
+  // keeps two classes as one row of differences.
+  [[nodiscard]] virtual std::optional<NewHead> stored_as(const NewHead& /*head*/) const {
+    return std::nullopt;
+  }
   // A common shift of all logits shows in what the model outputs: a non-linear step that is no
   // softmax follows them.
   [[nodiscard]] virtual bool shift_shows() const { return false; }

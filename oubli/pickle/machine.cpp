@@ -11,6 +11,8 @@
 namespace oubli::pickle {
 namespace {
 
+// Of a module or class; a file may share a long one many times.
+constexpr std::size_t kLongestName = 1024;
 // Beyond what any model needs; each may take some hundred bytes of memory.
 constexpr std::size_t kMostOperations = std::size_t{1} << 24;
 
@@ -192,7 +194,6 @@ class Machine {
   // Two lines of text: a module, and a name in it. Longer ones than any are refused, so that a file
   // without line ends is not searched from every operation again.
   std::uint64_t skip_line() {
-    constexpr std::size_t kLongestName = 1024;
     const auto rest = pickle_.bytes_.subspan(reader_.position());
     const auto window = rest.first(std::min(rest.size(), kLongestName));
     const auto end = std::ranges::find(window, std::byte{'\n'});
@@ -319,6 +320,8 @@ class Machine {
     const std::span<const Slot> slots = std::span(state_.stack).subspan(height);
     if (part == Part::pairs && slots.size() % 2 != 0) damaged("a key without a value");
     const Ref made = make(kind);
+    if (kind == Kind::object || kind == Kind::global || kind == Kind::persistent)
+      pickle_.values_[made].second = kNothing;  // no state yet
     if (!slots.empty()) adopt(made, part, slots);
     state_.stack.resize(height);
     push(made, from);
@@ -394,7 +397,8 @@ class Machine {
     if (state_.stack.size() < floor() + 2) damaged("a value is wanted that is not there");
     const std::size_t height = state_.stack.size() - 2;
     for (const Slot& part : std::span(state_.stack).subspan(height))
-      if (!pickle_.is(part.value, Kind::text)) damaged("a name that is no text");
+      if (!pickle_.is(part.value, Kind::text) || pickle_.text(part.value).size() > kLongestName)
+        damaged("a name that is no text, or too long");
     return collect_made(Kind::global, Part::arguments, height, state_.stack[height].from);
   }
   // OBJ has class and arguments above a mark, INST a name in its own text.
@@ -413,6 +417,7 @@ class Machine {
     const std::vector<Slot> both{callee, state_.stack.back()};
     state_.stack.resize(mark.height);
     const Ref made = make(Kind::object);
+    pickle_.values_[made].second = kNothing;
     adopt(made, Part::arguments, both);
     push(made, mark.at);
     return true;
@@ -424,6 +429,7 @@ class Machine {
     if (kind != Kind::object && kind != Kind::global && kind != Kind::persistent)
       damaged("sets the state of what has none");
     adopt(target, Part::state, std::span(&given, 1));
+    pickle_.values_[target].second = given.value;
     if (!rule_ || !outer_.empty()) return true;
     if (const auto follows = rule_(pickle_, target)) read_stream(target, *follows);
     return true;

@@ -34,17 +34,19 @@ std::optional<ElementType> element_type(const Pickle& pickle, Ref dtype) {
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   if (type.size == 0) return std::nullopt;
   if (type.kind == 'U' && __builtin_mul_overflow(type.size, 4, &type.size)) return std::nullopt;
-  const std::vector<Ref> state = pickle.children(pickle.state(dtype), Part::items);
-  if (state.size() > 1 && pickle.is(state[1], Kind::text))
-    type.little = type.little && pickle.text(state[1]) != ">";
+  const Ref state = pickle.state(dtype);
+  const auto part = [&](std::size_t n) { return pickle.child(state, Part::items, n); };
+  if (pickle.is_text(part(1), ">")) type.little = false;
   // Records and arrays inside of elements
-  if (state.size() > 3 && (!pickle.is(state[2], Kind::none) || !pickle.is(state[3], Kind::none)))
-    return std::nullopt;
+  for (const std::size_t n : {std::size_t{2}, std::size_t{3}})
+    if (part(n) != kNothing && !pickle.is(part(n), Kind::none)) return std::nullopt;
   return type;
 }
 
 bool read_shape(const Pickle& pickle, Ref tuple, NumpyArray& array) {
-  if (!pickle.is(tuple, Kind::tuple)) return false;
+  constexpr std::size_t kMostSides = 64;
+  if (!pickle.is(tuple, Kind::tuple) || !pickle.has_at_most(tuple, Part::items, kMostSides))
+    return false;
   array.shape_tuple = tuple;
   array.shapes = pickle.children(tuple, Part::items);
   std::uint64_t bytes = array.item_size;
@@ -74,9 +76,10 @@ bool set_type(const Pickle& pickle, Ref dtype, NumpyArray& array) {
 // Elements in a value of the pickle: bytes, or a list of objects.
 bool set_content(const Pickle& pickle, Ref content, NumpyArray& array) {
   if (array.kind == 'O') {
-    if (!pickle.is(content, Kind::list)) return false;
-    array.objects = pickle.items(content);
-    return array.objects.size() == count_of(array);
+    const std::size_t count = count_of(array);
+    array.objects = content;
+    return pickle.is(content, Kind::list) && pickle.has_at_most(content, Part::items, count) &&
+           (count == 0 || pickle.child(content, Part::items, count - 1) != kNothing);
   }
   if (!pickle.is(content, Kind::bytes)) return false;
   array.content = content;
@@ -86,14 +89,15 @@ bool set_content(const Pickle& pickle, Ref content, NumpyArray& array) {
 }
 
 std::optional<NumpyArray> read_reconstructed(const Pickle& pickle, Ref ref) {
-  const std::vector<Ref> state = pickle.children(pickle.state(ref), Part::items);
+  const Ref state = pickle.state(ref);
+  const auto part = [&](std::size_t n) { return pickle.child(state, Part::items, n); };
   NumpyArray array;
   array.object = ref;
-  if (state.size() != 5 || !set_type(pickle, state[2], array) ||
-      !read_shape(pickle, state[1], array) || !pickle.is(state[3], Kind::boolean))
+  if (part(4) == kNothing || !set_type(pickle, part(2), array) ||
+      !read_shape(pickle, part(1), array) || !pickle.is(part(3), Kind::boolean))
     return std::nullopt;
-  array.fortran = pickle.integer(state[3]) != 0;
-  if (!set_content(pickle, state[4], array)) return std::nullopt;
+  array.fortran = pickle.integer(part(3)) != 0;
+  if (!set_content(pickle, part(4), array)) return std::nullopt;
   return array;
 }
 
@@ -116,7 +120,9 @@ constexpr std::string_view kWrapper = "joblib.numpy_pickle.NumpyArrayWrapper";
 std::optional<NumpyArray> read_wrapper(const Pickle& pickle, Ref ref) {
   NumpyArray array;
   array.object = ref;
-  if (!set_type(pickle, pickle.attribute(ref, "dtype"), array) ||
+  constexpr std::size_t kMostAttributes = 32;  // there are six
+  if (!pickle.has_at_most(pickle.state(ref), Part::pairs, kMostAttributes) ||
+      !set_type(pickle, pickle.attribute(ref, "dtype"), array) ||
       !read_shape(pickle, pickle.attribute(ref, "shape"), array))
     return std::nullopt;
   array.fortran = pickle.is_text(pickle.attribute(ref, "order"), "F");
@@ -212,10 +218,12 @@ void set_array(const Pickle& pickle, const NumpyArray& array, std::size_t rows,
     edits.set_stream_data(array.object, {bytes.begin(), bytes.end()});
 }
 
-bool keep_objects(const NumpyArray& array, std::span<const std::size_t> retained, Edits& edits) {
+bool keep_objects(const Pickle& pickle, const NumpyArray& array,
+                  std::span<const std::size_t> retained, Edits& edits) {
   std::vector<Extent> gone;
-  for (std::size_t i = 0; i < array.objects.size(); ++i)
-    if (!std::ranges::binary_search(retained, i)) gone.push_back(array.objects[i].extent);
+  const std::vector<Item> objects = pickle.items(array.objects);
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    if (!std::ranges::binary_search(retained, i)) gone.push_back(objects[i].extent);
   if (!edits.remove(gone)) return false;
   edits.set_integer(array.shapes[0], static_cast<std::int64_t>(retained.size()));
   if (!array.inner_shapes.empty())
@@ -241,12 +249,13 @@ std::vector<std::byte> rows_of(const NumpyArray& array, std::span<const std::siz
 
 std::optional<std::vector<std::string>> texts_of(const Pickle& pickle, const NumpyArray& array) {
   if (array.shape.size() != 1 || !array.little) return std::nullopt;
+  constexpr std::size_t kLongestText = 4096;  // many may be the same one
   std::vector<std::string> texts;
-  for (const Item& item : array.objects) {
-    if (pickle.is(item.value, Kind::text))
-      texts.emplace_back(pickle.text(item.value));
-    else if (pickle.is(item.value, Kind::integer))
-      texts.push_back(std::to_string(pickle.integer(item.value)));
+  for (const Ref item : pickle.children(array.objects, Part::items)) {
+    if (pickle.is(item, Kind::text) && pickle.text(item).size() <= kLongestText)
+      texts.emplace_back(pickle.text(item));
+    else if (pickle.is(item, Kind::integer))
+      texts.push_back(std::to_string(pickle.integer(item)));
     else
       return std::nullopt;
   }

@@ -20,7 +20,7 @@ struct NumpyArray {
   bool fortran = false;  // elements are in the order of columns
 
   std::span<const std::byte> bytes;  // of the elements, if they are no objects
-  std::vector<Item> objects;         // else
+  Ref objects = kNothing;            // else: the list of them
 
   Ref object = kNothing;
   std::vector<Ref> shapes;  // the integers of the shape
@@ -41,8 +41,8 @@ struct NumpyArray {
 void set_array(const Pickle& pickle, const NumpyArray& array, std::size_t rows,
                std::span<const std::byte> bytes, Edits& edits);
 // The same for rows of a vector of objects: false if others need what would go.
-[[nodiscard]] bool keep_objects(const NumpyArray& array, std::span<const std::size_t> retained,
-                                Edits& edits);
+[[nodiscard]] bool keep_objects(const Pickle& pickle, const NumpyArray& array,
+                                std::span<const std::size_t> retained, Edits& edits);
 
 // The elements of the rows `retained`, in the array's own order.
 [[nodiscard]] std::vector<std::byte> rows_of(const NumpyArray& array,

@@ -41,6 +41,26 @@ std::vector<Ref> Pickle::children(Ref ref, Part part) const {
   return found;
 }
 
+Ref Pickle::child(Ref ref, Part part, std::size_t n) const {
+  if (ref == kNothing) return kNothing;
+  for (std::uint32_t at = values_[ref].batch; at != kNoBatch; at = batches_[at].next) {
+    if (batches_[at].part != part) continue;
+    if (n < batches_[at].count) return children_[batches_[at].first + n].value;
+    n -= batches_[at].count;
+  }
+  return kNothing;
+}
+
+bool Pickle::has_at_most(Ref ref, Part part, std::size_t n) const {
+  if (ref == kNothing) return true;
+  for (std::uint32_t at = values_[ref].batch; at != kNoBatch; at = batches_[at].next) {
+    if (batches_[at].part != part) continue;
+    if (n < batches_[at].count) return false;
+    n -= batches_[at].count;
+  }
+  return true;
+}
+
 std::vector<Item> Pickle::items(Ref ref) const {
   std::vector<Item> found;
   for_each_batch(ref, Part::items, [&](const Batch& batch) {
@@ -85,28 +105,21 @@ std::string Pickle::callee(Ref object) const {
   const Ref called = children_[batches_[values_[object].batch].first].value;
   if (!is(called, Kind::persistent)) return global_name(called);
   // A class with its source code, as PyTorch saved modules before 1.6: ('module', class, ...)
-  const std::vector<Ref> id = children(children(called, Part::arguments)[0], Part::items);
-  return id.size() > 1 && is_text(id[0], "module") ? global_name(id[1]) : std::string();
+  const Ref id = child(called, Part::arguments, 0);
+  return is_text(child(id, Part::items, 0), "module") ? global_name(child(id, Part::items, 1))
+                                                      : std::string();
 }
 
 Ref Pickle::argument(Ref object, std::size_t n) const {
   if (!is(object, Kind::object)) return kNothing;
-  const std::vector<Ref> call = children(object, Part::arguments);
-  if (call.size() < 2 || !is(call[1], Kind::tuple)) return kNothing;
-  const std::vector<Ref> arguments = children(call[1], Part::items);
-  return n < arguments.size() ? arguments[n] : kNothing;
-}
-
-std::size_t Pickle::argument_count(Ref object) const {
-  const std::vector<Ref> call = children(object, Part::arguments);
-  return call.size() < 2 ? 0 : children(call[1], Part::items).size();
+  const Ref tuple = child(object, Part::arguments, 1);
+  return is(tuple, Kind::tuple) ? child(tuple, Part::items, n) : kNothing;
 }
 
 Ref Pickle::state(Ref object) const {
-  Ref last = kNothing;
-  for_each_batch(object, Part::state,
-                 [&](const Batch& batch) { last = children_[batch.first].value; });
-  return last;
+  if (!is(object, Kind::object) && !is(object, Kind::global) && !is(object, Kind::persistent))
+    return kNothing;
+  return static_cast<Ref>(values_[object].second);
 }
 
 Ref Pickle::attribute(Ref object, std::string_view name) const {

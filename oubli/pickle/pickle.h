@@ -111,6 +111,10 @@ class Pickle {
   [[nodiscard]] bool shared(Ref ref) const { return values_[ref].shared; }
 
   [[nodiscard]] std::vector<Ref> children(Ref ref, Part part) const;
+  // One of them, and whether there are no more than that many: for values that many others may
+  // share, so that the work for each of these does not depend on their size.
+  [[nodiscard]] Ref child(Ref ref, Part part, std::size_t n) const;
+  [[nodiscard]] bool has_at_most(Ref ref, Part part, std::size_t n) const;
   // Of a list, a set, or an object that was extended.
   [[nodiscard]] std::vector<Item> items(Ref ref) const;
   // Of a dictionary, or of an object that was filled like one.
@@ -121,7 +125,6 @@ class Pickle {
   // Of an object: what would be called, and the n-th argument of that call.
   [[nodiscard]] std::string callee(Ref object) const;
   [[nodiscard]] Ref argument(Ref object, std::size_t n) const;
-  [[nodiscard]] std::size_t argument_count(Ref object) const;
   // The state that an object was given last; an attribute of that name in it.
   [[nodiscard]] Ref state(Ref object) const;
   [[nodiscard]] Ref attribute(Ref object, std::string_view name) const;
@@ -162,7 +165,7 @@ class Pickle {
     std::uint32_t batch = kNoBatch;  // the first of its children
     std::uint64_t begin = 0;         // its operation
     std::uint64_t first = 0;         // number, position of the payload, or last of its batches
-    std::uint64_t second = 0;        // end of the payload or of the operation
+    std::uint64_t second = 0;        // end of the payload or operation; of an object: its state
   };
   struct Child {
     Ref value = kNothing;

@@ -190,6 +190,36 @@ def weights_are_those_of_arrays(folder):
         )
 
 
+def three_to_two(folder):
+    """One row of differences, as scikit-learn itself keeps two classes."""
+    few = Y < 3
+    x, y = X[few], Y[few]
+    models = dict(
+        auto=LogisticRegression().fit(x, WORDS[y]),
+        multinomial=LogisticRegression(multi_class="multinomial").fit(x, y),
+        lda=LinearDiscriminantAnalysis().fit(x, y),
+        svc=LinearSVC().fit(x, y),
+    )
+    for name, model in models.items():
+        for writer in ["p4", "joblib"]:
+            path, out = folder / f"{name}.{writer}", folder / f"{name}-new.{writer}"
+            WRITERS[writer](model, path)
+            run("forget", path, "--class", "index:1", "--method", "naive", "-o", out)
+            new = load(out, writer)
+            assert new.coef_.shape == (1, P) and new.intercept_.shape == (1,), name
+            scores = model.decision_function(x)[:, [0, 2]]
+            assert np.array_equal(new.predict(x), model.classes_[[0, 2]][scores.argmax(1)]), name
+            if name != "svc":
+                want = model.predict_proba(x)[:, [0, 2]]
+                want /= want.sum(1, keepdims=True)
+                assert np.allclose(new.predict_proba(x), want, atol=1e-12), name
+            run("verify", f"{out}.receipt.json", "--model", out, "--original", path, says="passed")
+            run("inspect", out, says="no class can be forgotten")
+    dump(LogisticRegression(multi_class="ovr").fit(x, y), folder / "rest.pkl")
+    naive = ["--class", "index:1", "--method", "naive", "-o", folder / "x"]
+    run("forget", folder / "rest.pkl", *naive, code=4, says="keeps two classes as one row")
+
+
 def refusals(folder):
     def saved(model, name="m.pkl"):
         dump(model, folder / name)
@@ -224,7 +254,7 @@ def refusals(folder):
         code=4,
         says="coefs_paths_",
     )
-    run("forget", saved(LogisticRegression().fit(X, Y > 2)), *naive, code=4, says="two classes")
+    run("forget", saved(LogisticRegression().fit(X, Y > 2)), *naive, code=4, says="at least two")
     run("forget", saved([1, 2]), *naive, code=4, says="no model")
     run(
         "inspect",
@@ -233,6 +263,12 @@ def refusals(folder):
     )
     joblib.dump(LogisticRegression().fit(X, Y), folder / "m.xz", compress=("xz", 3))
     run("forget", folder / "m.xz", *naive, code=3, says="xz")
+    copied = LogisticRegression().fit(X, Y)
+    copied.backup = copied.coef_.copy()  # found in what the file unpacks to
+    joblib.dump(copied, folder / "copy.gz", compress=("gzip", 3))
+    run("forget", folder / "copy.gz", *naive, code=4, says="save it uncompressed")
+    joblib.dump(copied, folder / "copy.joblib")
+    run("forget", folder / "copy.joblib", *naive[:-1], folder / "z", says="still holds the weights")
     svc = saved(LinearSVC().fit(X, Y), "svc.pkl")
     head = Head(folder / "npz", LinearSVC().fit(X, Y).coef_, None)
     run("forget", svc, "--class", 0, *head.data, "-o", folder / "x", code=4, says="--method naive")
@@ -261,10 +297,18 @@ def hostile(folder):
         ),
         frame=good[:3] + b"\xff" * 7 + good[10:],
         bomb=gzip.compress(bytes(200 << 20)),
+        # A hundred thousand objects that share a state of as many attributes: no work for each
+        shared=b"\x80\x02}q\0("
+        + b"".join(b"X\4\0\0\0%04xK\1" % (i % 65536) for i in range(100_000))
+        + b"u0]("
+        + b"csklearn.x\nY\n)\x81h\0b" * 100_000
+        + b"e.",
     ).items():
         (folder / name).write_bytes(content)
-        run("inspect", folder / name, code=4 if name == "longer" else 3)
+        run("inspect", folder / name, code=4 if name in ("longer", "shared") else 3)
 
 
 if __name__ == "__main__":
-    checks.run_parts([every_kind_and_writer, weights_are_those_of_arrays, refusals, hostile])
+    checks.run_parts(
+        [every_kind_and_writer, weights_are_those_of_arrays, three_to_two, refusals, hostile]
+    )

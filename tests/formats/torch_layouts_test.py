@@ -130,6 +130,14 @@ def choices(folder):
         code=4,
         says="remove_weight_norm",
     )
+    twice = {"fc.weight": torch.randn(K, P), "fc": {"weight": torch.randn(K, P)}}
+    torch.save(twice, folder / "twice.pth")
+    run("inspect", folder / "twice.pth", "--weights", "fc.weight", code=4, says="two tensors")
+    tied = torch.randn(K, P)
+    settings = {"hyper_parameters": {"num_classes": K}, "fc.weight": tied, "other": tied}
+    torch.save(settings, folder / "settings.pth")
+    said = run("inspect", folder / "settings.pth", says="num_classes")
+    assert "other" in said and "by another name" in said, said
     torch.save({"x": 1}, folder / "none.pth")
     run("inspect", folder / "none.pth", code=4)
     scripted = torch.jit.script(torch.nn.Linear(3, 3))

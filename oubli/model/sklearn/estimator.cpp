@@ -66,6 +66,17 @@ bool ends_in_softmax(const Pickle& pickle, const Estimator& found) {
          pickle.text(solver) != "newton-cholesky";
 }
 
+TwoClasses two_classes(const Pickle& pickle, const Estimator& found) {
+  if (found.type == "LinearDiscriminantAnalysis" || found.type == "LinearSVC")
+    return TwoClasses::difference;
+  // Two sigmoids (one-vs-rest) are not one.
+  if (found.type != "LogisticRegression" || (found.shift_shows && !found.one_row()))
+    return TwoClasses::unknown;
+  return pickle.is_text(pickle.attribute(found.object, "multi_class"), "multinomial")
+             ? TwoClasses::opposite
+             : TwoClasses::difference;
+}
+
 std::optional<Estimator> read_estimator(const Pickle& pickle, Ref ref) {
   const auto coef = pickle::read_array(pickle, pickle.attribute(ref, "coef_"));
   if (!coef || coef->shape.size() != 2 || !is_float_array(*coef)) return std::nullopt;
@@ -88,10 +99,7 @@ std::optional<Estimator> read_estimator(const Pickle& pickle, Ref ref) {
 
 void check(const Pickle& pickle, const Estimator& found) {
   const std::size_t classes = found.coef.shape[0];
-  if (found.classes.shape[0] == 2 && classes == 1)
-    fail(ErrorCode::unfilterable, "{}: {} tells two classes apart; none can go", pickle.what(),
-         found.type);
-  if (found.classes.shape[0] != classes)
+  if (found.classes.shape[0] != classes && !found.one_row())
     fail(ErrorCode::unfilterable,
          "{}: {} has {} rows of weights for {} classes: not one score per class", pickle.what(),
          found.type, classes, found.classes.shape[0]);
@@ -110,7 +118,7 @@ void check(const Pickle& pickle, const Estimator& found) {
 }
 
 void look_around(const Pickle& pickle, Estimator& found) {
-  const std::size_t classes = found.coef.shape[0];
+  const std::size_t classes = found.classes.shape[0];
   // The same array may be several attributes: average_coef_ and coef_, after training.
   std::set<Ref> seen{found.coef.object, found.classes.object};
   if (found.intercept) seen.insert(found.intercept->object);
@@ -128,8 +136,11 @@ void look_around(const Pickle& pickle, Estimator& found) {
     else
       found.findings.push_back({name, "also has one entry per class; it is left as it is"});
   }
+  std::set<Ref> states;  // objects may share one
   for (const Ref ref : pickle.reachable(pickle.root())) {
-    if (ref == found.object || pickle.attribute(ref, "classes_") == kNothing) continue;
+    if (ref == found.object || !states.insert(pickle.state(ref)).second ||
+        pickle.attribute(ref, "classes_") == kNothing)
+      continue;
     const std::string type = short_type(pickle, ref);
     if (found.own_classes || type != "LabelBinarizer")
       found.findings.push_back(
@@ -155,8 +166,9 @@ void look_around(const Pickle& pickle, Estimator& found) {
 
 Estimator find_estimator(const Pickle& pickle) {
   std::vector<Estimator> found;
+  std::set<Ref> states;
   for (const Ref ref : pickle.reachable(pickle.root())) {
-    if (!pickle.is(ref, Kind::object)) continue;
+    if (!pickle.is(ref, Kind::object) || !states.insert(pickle.state(ref)).second) continue;
     if (auto estimator = read_estimator(pickle, ref)) found.push_back(std::move(*estimator));
     if (found.size() > 64) break;
   }
@@ -169,6 +181,7 @@ Estimator find_estimator(const Pickle& pickle) {
   check(pickle, found[0]);
   look_around(pickle, found[0]);
   found[0].shift_shows = !ends_in_softmax(pickle, found[0]);
+  found[0].two = two_classes(pickle, found[0]);
   return std::move(found[0]);
 }
 

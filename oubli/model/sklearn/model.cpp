@@ -25,6 +25,49 @@ TensorView view_of(const NumpyArray& array, std::string what) {
   return {dtype_of(array), std::move(shape), array.bytes, std::move(what)};
 }
 
+// Numbers of two classes that one number of a file stands for: x, and 0 or -x before it.
+std::vector<double> both_of(std::span<const double> one, sklearn::TwoClasses two, bool by_turns) {
+  std::vector<double> both(2 * one.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    both[by_turns ? 2 * i : i] = two == sklearn::TwoClasses::opposite ? -one[i] : 0;
+    both[by_turns ? 2 * i + 1 : one.size() + i] = one[i];
+  }
+  return both;
+}
+
+// The inverse for numbers of two classes, of which only the difference matters.
+std::vector<double> one_of(const Tensor& both, sklearn::TwoClasses two, bool by_turns) {
+  std::vector<double> values(both.bytes.size() / size_of(both.dtype));
+  decode(both.dtype, both.bytes, std::span<double>(values));
+  std::vector<double> one(values.size() / 2);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const double first = values[by_turns ? 2 * i : i];
+    const double second = values[by_turns ? 2 * i + 1 : one.size() + i];
+    one[i] = (second - first) * (two == sklearn::TwoClasses::opposite ? 0.5 : 1);
+  }
+  return one;
+}
+
+std::vector<std::byte> encoded(std::span<const double> values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * size_of(dtype));
+  encode(dtype, values, bytes);
+  return bytes;
+}
+
+// Both rows of a model that has one, as a head of two classes.
+TensorView both_rows(const NumpyArray& array, sklearn::TwoClasses two, std::string what,
+                     std::vector<std::byte>& storage) {
+  const DType dtype = dtype_of(array);
+  std::vector<double> one(array.bytes.size() / array.item_size);
+  decode(dtype, array.bytes, std::span<double>(one));
+  const bool by_turns = array.fortran && array.shape.size() == 2;
+  storage = encoded(both_of(one, two, by_turns), dtype);
+  std::vector<std::size_t> shape = array.shape;
+  shape[0] = 2;
+  if (array.fortran) std::ranges::reverse(shape);
+  return {dtype, std::move(shape), storage, std::move(what)};
+}
+
 }  // namespace
 
 SklearnModel::SklearnModel(const std::filesystem::path& path, const HeadChoice& choice)
@@ -40,10 +83,14 @@ SklearnModel::SklearnModel(const std::filesystem::path& path, const HeadChoice& 
       packing_ == Packing::none ? file_->bytes() : std::span<const std::byte>(unpacked_),
       path.string(), 0, pickle::joblib_stream);
   estimator_ = sklearn::find_estimator(*pickle_);
-  head_.weights = view_of(estimator_.coef, path.string() + ":coef_");
+  const std::string coef = path.string() + ":coef_", intercept = path.string() + ":intercept_";
+  const bool one_row = estimator_.one_row();
+  head_.weights = one_row ? both_rows(estimator_.coef, estimator_.two, coef, weights_)
+                          : view_of(estimator_.coef, coef);
   head_.transposed = estimator_.coef.fortran;
   if (estimator_.intercept)
-    head_.bias = view_of(*estimator_.intercept, path.string() + ":intercept_");
+    head_.bias = one_row ? both_rows(*estimator_.intercept, estimator_.two, intercept, bias_)
+                         : view_of(*estimator_.intercept, intercept);
   validate(head_);
 }
 
@@ -81,11 +128,26 @@ std::vector<Finding> SklearnModel::findings() const {
 }
 
 void SklearnModel::check_enough_left(std::size_t left) const {
-  if (left == 2)
+  if (left == 2 && estimator_.two == sklearn::TwoClasses::unknown)
     fail(ErrorCode::unfilterable,
-         "{}: scikit-learn keeps two classes as one row of differences, from which the scores of a "
-         "receipt cannot be had; forget in an .npz of coef_ and intercept_ instead",
-         path().string());
+         "{}: scikit-learn keeps two classes as one row, which for {} does not give the old "
+         "probabilities; forget in an .npz of coef_ and intercept_ instead",
+         path().string(), estimator_.type);
+}
+
+std::optional<NewHead> SklearnModel::stored_as(const NewHead& head) const {
+  const bool by_turns = head_.transposed;
+  if (head.weights.shape[by_turns ? 1 : 0] != 2) return std::nullopt;
+  const auto stored = [&](const Tensor& both, bool turns) {
+    // Rounded as one row first: that is what both are made of again.
+    const std::vector<std::byte> bytes = encoded(one_of(both, estimator_.two, turns), both.dtype);
+    std::vector<double> one(bytes.size() / size_of(both.dtype));
+    decode(both.dtype, bytes, std::span<double>(one));
+    return Tensor{both.dtype, both.shape, encoded(both_of(one, estimator_.two, turns), both.dtype)};
+  };
+  NewHead two{stored(head.weights, by_turns), std::nullopt, head.bias_added};
+  if (head.bias) two.bias = stored(*head.bias, false);
+  return two;
 }
 
 std::vector<std::string> SklearnModel::places_with_name(std::string_view name) const {
@@ -104,6 +166,18 @@ std::vector<std::string> SklearnModel::places_with_name(std::string_view name) c
   return places;
 }
 
+void SklearnModel::refuse_old_rows(std::span<const std::byte> unpacked,
+                                   std::span<const std::size_t> retained) const {
+  std::vector<std::size_t> forgotten;
+  for (std::size_t c = 0; c < head_.classes(); ++c)
+    if (!std::ranges::binary_search(retained, c)) forgotten.push_back(c);
+  if (!RowScan(head_, forgotten).scan(unpacked).empty())
+    fail(ErrorCode::unfilterable,
+         "{}: another part of it holds the weights of the forgotten class, too, or another class "
+         "has equal ones; save it uncompressed, and the warnings of 'oubli forget' say more",
+         path().string());
+}
+
 StagedModel SklearnModel::stage(const NewHead& head, std::span<const std::size_t> retained,
                                 const std::filesystem::path& path, bool replace) const {
   check_enough_left(retained.size());
@@ -113,13 +187,19 @@ StagedModel SklearnModel::stage(const NewHead& head, std::span<const std::size_t
          this->path().string());
   pickle::Edits edits(*pickle_);
   const std::size_t rows = retained.size();
-  pickle::set_array(*pickle_, estimator_.coef, rows, head.weights.bytes, edits);
-  if (estimator_.intercept)
-    pickle::set_array(*pickle_, *estimator_.intercept, rows, head.bias->bytes, edits);
+  const auto set = [&](const NumpyArray& array, const Tensor& numbers, bool by_turns) {
+    if (rows == 2)
+      pickle::set_array(*pickle_, array, 1,
+                        encoded(one_of(numbers, estimator_.two, by_turns), numbers.dtype), edits);
+    else
+      pickle::set_array(*pickle_, array, rows, numbers.bytes, edits);
+  };
+  set(estimator_.coef, head.weights, head_.transposed);
+  if (estimator_.intercept) set(*estimator_.intercept, *head.bias, false);
   if (estimator_.classes.kind != 'O')
     pickle::set_array(*pickle_, estimator_.classes, rows,
                       pickle::rows_of(estimator_.classes, retained), edits);
-  else if (!pickle::keep_objects(estimator_.classes, retained, edits))
+  else if (!pickle::keep_objects(*pickle_, estimator_.classes, retained, edits))
     fail(ErrorCode::unfilterable,
          "{}: the label of the class in classes_ is used in other places of the file",
          this->path().string());
@@ -135,7 +215,9 @@ StagedModel SklearnModel::stage(const NewHead& head, std::span<const std::size_t
   writer.write(pickle_->source().subspan(pickle_->end()));
   writer.finish();
   check_unchanged();
-  staged.written = std::make_unique<SklearnModel>(staged.files[0]->temporary_path(), HeadChoice{});
+  auto written = std::make_unique<SklearnModel>(staged.files[0]->temporary_path(), HeadChoice{});
+  if (packing_ != Packing::none) refuse_old_rows(written->unpacked_, retained);
+  staged.written = std::move(written);
   return staged;
 }
 

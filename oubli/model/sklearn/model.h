@@ -21,6 +21,7 @@ class SklearnModel final : public ModelFile {
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
   [[nodiscard]] std::vector<Finding> findings() const override;
   void check_enough_left(std::size_t left) const override;
+  [[nodiscard]] std::optional<NewHead> stored_as(const NewHead& head) const override;
   [[nodiscard]] bool shift_shows() const override { return estimator_.shift_shows; }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override { return {path()}; }
   void check_unchanged() const override { file_->check_unchanged(); }
@@ -29,11 +30,17 @@ class SklearnModel final : public ModelFile {
                                   const std::filesystem::path& path, bool replace) const override;
 
  private:
+  // The written file is searched for old rows as it stands, which says nothing where it is
+  // compressed: this looks at what it unpacks to.
+  void refuse_old_rows(std::span<const std::byte> unpacked,
+                       std::span<const std::size_t> retained) const;
+
   std::unique_ptr<MappedFile> file_;
   Packing packing_ = Packing::none;
   std::vector<std::byte> unpacked_;
   std::unique_ptr<pickle::Pickle> pickle_;
   sklearn::Estimator estimator_;
+  std::vector<std::byte> weights_, bias_;  // of two classes that are one row
   HeadView head_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "oubli/model/name_text.h"
@@ -29,6 +30,24 @@ void add_code_finding(const Pickle& pickle, std::vector<Finding>& findings) {
       {"", fmt::format("loading this file in Python runs code: {}{}. Here none of it "
                        "was run",
                        fmt::join(calls, ", "), more ? ", ..." : "")});
+}
+
+// Numbers of classes that are written out: they are settings, whose meaning is the owner's.
+void add_count_findings(const Pickle& pickle, std::size_t classes, std::vector<Finding>& findings) {
+  static constexpr std::array<std::string_view, 7> kKeys{
+      "num_classes", "n_classes", "nb_classes", "num_labels", "n_labels", "nc", "classes"};
+  std::set<std::string_view> found;
+  for (const Ref ref : pickle.reachable(pickle.root()))
+    for (const pickle::Pair& pair : pickle.pairs(ref))
+      if (pickle.is(pair.key, Kind::text) && pickle.is(pair.value, Kind::integer) &&
+          pickle.integer(pair.value) == static_cast<std::int64_t>(classes) &&
+          std::ranges::find(kKeys, pickle.text(pair.key)) != kKeys.end())
+        found.insert(pickle.text(pair.key));
+  for (const std::string_view key : found)
+    findings.push_back({std::string(key), fmt::format("says {}, the number of classes; it is left "
+                                                      "as it is: whoever builds the model from "
+                                                      "it must say one less",
+                                                      classes)});
 }
 
 }  // namespace
@@ -97,6 +116,7 @@ std::vector<Finding> TorchModel::findings() const {
       findings.push_back({list.key, fmt::format("has the names of classes in another order than "
                                                 "{}: neither is used, give --class-names",
                                                 names_[0].key)});
+  add_count_findings(archive_->pickle(), head_.classes(), findings);
   add_code_finding(archive_->pickle(), findings);
   return findings;
 }

@@ -24,6 +24,11 @@ bool may_hold_names(std::string_view key) {
   return is_class_name_key(key) || std::ranges::find(kKeys, key) != kKeys.end();
 }
 
+bool is_name(const Pickle& pickle, Ref ref) {
+  constexpr std::size_t kLongestName = 4096;
+  return pickle.is(ref, Kind::text) && pickle.text(ref).size() <= kLongestName;
+}
+
 // An integer, or digits.
 std::optional<std::size_t> index_in(const Pickle& pickle, Ref ref) {
   if (pickle.is(ref, Kind::integer) && pickle.integer(ref) >= 0)
@@ -43,7 +48,7 @@ std::optional<NameList> read_list(const Pickle& pickle, Ref value, std::size_t c
   const auto code = static_cast<std::uint8_t>(pickle.source()[pickle.operation(value).begin]);
   list.fixed = pickle.is(value, Kind::tuple) && code != pickle::op::kTuple;
   for (const pickle::Item& item : items) {
-    if (!pickle.is(item.value, Kind::text)) return std::nullopt;
+    if (!is_name(pickle, item.value)) return std::nullopt;
     list.names.emplace_back(pickle.text(item.value));
     list.extents.push_back(item.extent);
   }
@@ -63,8 +68,7 @@ std::optional<NameList> read_dictionary(const Pickle& pickle, Ref value, std::si
     const Ref number = to_index ? pair.value : pair.key;
     const Ref name = to_index ? pair.key : pair.value;
     const auto index = index_in(pickle, number);
-    if (!index || *index >= classes || seen[*index] || !pickle.is(name, Kind::text))
-      return std::nullopt;
+    if (!index || *index >= classes || seen[*index] || !is_name(pickle, name)) return std::nullopt;
     seen[*index] = true;
     list.names[*index] = pickle.text(name);
     list.extents[*index] = pair.extent;

@@ -190,8 +190,12 @@ class Finder {
            "{}: the columns of {} would be the classes; in a PyTorch file the rows are. If they "
            "are here, say --rows-are-classes",
            path_, found.weights);
-    parts_.weights = index_of(found.weights);
-    if (!found.bias.empty()) parts_.bias = index_of(found.bias);
+    parts_.weights = only_one(found.weights);
+    if (!found.bias.empty()) parts_.bias = only_one(found.bias);
+    for (const std::size_t head : heads())
+      for (const std::string& alias : tensors_[head].aliases)
+        parts_.findings.push_back({alias, fmt::format("is {} by another name, and changes with it",
+                                                      tensors_[head].name)});
     for (const Finding& finding : found.findings)
       if (finding.where == found.weights) parts_.findings.push_back(finding);  // of being square
   }
@@ -213,6 +217,13 @@ class Finder {
                                     tensors_.begin());
   }
 
+  // A name may lead to two tensors: {'a.b': x, 'a': {'b': y}}, or a key that is given twice.
+  [[nodiscard]] std::size_t only_one(const std::string& name) const {
+    if (std::ranges::count(tensors_, name, &Tensor::name) != 1)
+      fail(ErrorCode::unfilterable, "{}: two tensors are called {}", path_, name);
+    return index_of(name);
+  }
+
   void refuse_what_is_computed() const {
     const std::string& name = tensors_[parts_.weights].name;
     const std::size_t dot = name.rfind('.');
@@ -231,9 +242,11 @@ class Finder {
   }
 
   void add(std::size_t tensor, std::string why) {
-    if (is_head(tensor)) return;
-    if (std::ranges::find(parts_.companions, tensor, &Companion::tensor) == parts_.companions.end())
-      parts_.companions.push_back({tensor, std::move(why)});
+    constexpr std::size_t kMostFollowers = 1024;
+    if (is_head(tensor) || !followers_.insert(tensor).second) return;
+    if (followers_.size() > kMostFollowers)
+      fail(ErrorCode::bad_input, "{}: more than {} copies of the head", path_, kMostFollowers);
+    parts_.companions.push_back({tensor, std::move(why)});
   }
 
   void find_copies() {
@@ -273,13 +286,17 @@ class Finder {
   }
 
   void look_around() {
+    constexpr std::size_t kMostFindings = 64;
     const std::size_t classes = tensors_[parts_.weights].shape[0];
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const Tensor& tensor = tensors_[i];
       if (std::ranges::find(tensor.shape, classes) == tensor.shape.end() ||
-          std::ranges::find(parts_.companions, i, &Companion::tensor) != parts_.companions.end() ||
-          is_head(i))
+          followers_.contains(i) || is_head(i))
         continue;
+      if (parts_.findings.size() == kMostFindings) {
+        parts_.findings.push_back({"", "more tensors of such a size are left as they are"});
+        break;
+      }
       parts_.findings.push_back(
           {tensor.name, fmt::format("({} [{}]) also has {} entries along an axis, as many as there "
                                     "are classes; it is left as it is",
@@ -292,6 +309,7 @@ class Finder {
   const HeadChoice& choice_;
   Optimizers optimizers_;
   std::set<std::string> originals_;  // bare names of what is no running average
+  std::set<std::size_t> followers_;  // tensors of parts_.companions
   Parts parts_;
 };
 

@@ -1,6 +1,7 @@
 #include "oubli/model/torch/rewrite.h"
 
 #include <algorithm>
+#include <set>
 
 #include "oubli/base/error.h"
 
@@ -108,9 +109,9 @@ const StorageEdits& RowCut::finish() {
     const std::vector<std::size_t>& all = users[key];
     const Tensor& first = tensors_[cuts[0].tensor];
     archive_.check_storage(key);
-    const auto is_cut = [&](std::size_t user) {
-      return std::ranges::find(cuts, user, &Cut::tensor) != cuts.end();
-    };
+    std::set<std::size_t> cut_tensors;
+    for (const Cut& cut : cuts) cut_tensors.insert(cut.tensor);
+    const auto is_cut = [&](std::size_t user) { return cut_tensors.contains(user); };
     // A tensor of the same numbers that keeps its size would read beyond the storage.
     for (const std::size_t user : all)
       if (!is_cut(user) && tensors_[user].same_view(first))

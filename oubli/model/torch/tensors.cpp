@@ -76,14 +76,15 @@ struct StorageId {
 
 std::optional<StorageId> storage_id(const Pickle& pickle, Ref persistent) {
   if (!pickle.is(persistent, Kind::persistent)) return std::nullopt;
-  const std::vector<Ref> id = pickle.children(persistent, Part::arguments);
-  if (id.size() != 1 || !pickle.is(id[0], Kind::tuple)) return std::nullopt;
-  const std::vector<Ref> parts = pickle.children(id[0], Part::items);
-  if (parts.size() < 5 || !pickle.is_text(parts[0], "storage") ||
-      !pickle.is(parts[2], Kind::text) || !pickle.is(parts[4], Kind::integer) ||
-      (parts.size() > 5 && !pickle.is(parts[5], Kind::none)))
+  const Ref id = pickle.child(persistent, Part::arguments, 0);
+  if (!pickle.is(id, Kind::tuple)) return std::nullopt;
+  const auto part = [&](std::size_t n) { return pickle.child(id, Part::items, n); };
+  constexpr std::size_t kLongestKey = 256;
+  if (!pickle.is_text(part(0), "storage") || !pickle.is(part(2), Kind::text) ||
+      pickle.text(part(2)).size() > kLongestKey || !pickle.is(part(4), Kind::integer) ||
+      (part(5) != kNothing && !pickle.is(part(5), Kind::none)))
     return std::nullopt;
-  return StorageId{pickle.global_name(parts[1]), std::string(pickle.text(parts[2])), parts[4]};
+  return StorageId{pickle.global_name(part(1)), std::string(pickle.text(part(2))), part(4)};
 }
 
 // Walks from the root to every tensor, with the names that lead there.
@@ -104,6 +105,7 @@ class Walk {
  private:
   static constexpr std::size_t kNoParent = static_cast<std::size_t>(-1);
   static constexpr std::size_t kDeepest = 300;
+  static constexpr std::size_t kMostSides = 64;
   struct Step {
     Ref value;
     std::size_t parent;  // of trail_
@@ -113,7 +115,8 @@ class Walk {
   };
   struct Trail {
     std::size_t parent;
-    std::string word;
+    std::string_view word;
+    std::size_t number;  // as in Step
     std::size_t depth;
   };
 
@@ -168,7 +171,7 @@ class Walk {
     std::size_t here = step.parent;
     if (!hidden && !(step.parent == kNoParent && step.value == pickle_.root())) {
       const std::size_t depth = step.parent == kNoParent ? 0 : trail_[step.parent].depth + 1;
-      trail_.push_back({step.parent, word_of(step), depth});
+      trail_.push_back({step.parent, step.word, step.number, depth});
       here = trail_.size() - 1;
     }
     std::vector<Step> inside;
@@ -204,19 +207,25 @@ class Walk {
     return next;
   }
 
-  static std::string word_of(const Step& step) {
+  template <typename Named>
+  static std::string word_of(const Named& step) {
     return step.word.empty() ? std::to_string(step.number) : std::string(step.word);
   }
   [[nodiscard]] std::string name_of(const Step& step) const {
-    std::vector<std::string_view> words;
-    const std::string last = word_of(step);
-    words.push_back(last);
-    for (std::size_t at = step.parent; at != kNoParent; at = trail_[at].parent) {
-      if (trail_[at].depth > kDeepest)
-        fail(ErrorCode::bad_input, "{}: a tensor more than {} levels deep", archive_.what(),
-             kDeepest);
-      words.push_back(trail_[at].word);
+    constexpr std::size_t kLongestName = 4096;
+    std::vector<std::string> words;
+    std::size_t length = step.word.size();
+    if (length <= kLongestName) words.push_back(word_of(step));
+    for (std::size_t at = step.parent; at != kNoParent && length <= kLongestName;
+         at = trail_[at].parent) {
+      length += trail_[at].word.size() + (trail_[at].depth > kDeepest ? kLongestName : 0);
+      if (length <= kLongestName) words.push_back(word_of(trail_[at]));
     }
+    if (length > kLongestName)
+      fail(ErrorCode::bad_input,
+           "{}: a tensor with a name of more than {} letters, or more than {} "
+           "levels deep",
+           archive_.what(), kLongestName, kDeepest);
     std::ranges::reverse(words);
     return fmt::format("{}", fmt::join(words, "."));
   }
@@ -230,7 +239,8 @@ class Walk {
     return static_cast<std::size_t>(pickle_.integer(ref));
   }
   std::vector<std::size_t> read_numbers(const Tensor& tensor, Ref tuple) const {
-    if (!pickle_.is(tuple, Kind::tuple)) refuse(tensor, "sizes that are no tuple");
+    if (!pickle_.is(tuple, Kind::tuple) || !pickle_.has_at_most(tuple, Part::items, kMostSides))
+      refuse(tensor, "sizes that are no tuple, or of too many sides");
     std::vector<std::size_t> numbers;
     for (const Ref ref : pickle_.children(tuple, Part::items))
       numbers.push_back(read_number(tensor, ref));
@@ -265,7 +275,7 @@ class Walk {
   }
 
   void check(const Tensor& tensor, std::size_t storage_item) const {
-    if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64)
+    if (tensor.shape.size() != tensor.strides.size())
       refuse(tensor, "sizes and strides do not match");
     const auto storage = archive_.storage(tensor.key);
     if (!storage) refuse(tensor, fmt::format("its storage {} is not in the file", tensor.key));

@@ -28,7 +28,7 @@ int main() {
   const oubli::Calibration calibration{.means = oubli::tensor_view(means.means().view(), "means"),
                                        .within_variance = means.within_variance()};
   const std::size_t forget[] = {1};
-  const oubli::FiltrationPlan plan = oubli::plan(head, calibration, forget, {});
+  const oubli::FiltrationPlan plan = oubli::plan_filtration(head, calibration, forget, {});
   const oubli::NewHead next = plan.filter.apply(head);
 
   // The new layer is stored as the old one was: features x classes, float32, with a bias.

@@ -24,7 +24,7 @@
 
 // What logits still tell: of one model, and of populations of models.
 #include "oubli/audit/audit.h"
-#include "oubli/audit/leak.h"
+#include "oubli/audit/recognition.h"
 
 // Any of those files as a page.
 #include "oubli/report/read_report.h"

@@ -196,7 +196,7 @@ void add_verify(Command& app) {
   command
       ->add_option("--threshold", options->threshold,
                    "How many of the keys must have signed a statement for it to count")
-      ->whole_number()
+      ->range(1, 1000)
       ->capture_default_str();
   command->add_flag("--recompute", options->recompute,
                     "Do the whole request again: every file of the new model must come out "
@@ -210,10 +210,8 @@ void add_verify(Command& app) {
   options->add_data(*command);
   for (const char* const name : {"--samples", "--random-samples", "--seed"})
     command->remove_option(command->get_option(name));  // the receipt says that
-  command
-      ->add_option("--seed", options->given_seed,
-                   "The seed, where the receipt holds a digest of it only")
-      ->whole_number();
+  command->add_option("--seed", options->given_seed,
+                      "The seed, where the receipt holds a digest of it only");
   options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(

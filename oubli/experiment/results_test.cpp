@@ -15,6 +15,13 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
+AttackLeak attack_leak(Attack attack, Figure advantage) {
+  AttackLeak leak;
+  leak.attack = attack;
+  leak.advantage = std::move(advantage);
+  return leak;
+}
+
 AuditResult example_audit() {
   AuditResult audit;
   audit.models_seen = audit.models_unseen = 3;
@@ -22,7 +29,8 @@ AuditResult example_audit() {
   audit.forgotten = {1};
   audit.class_names = {"a", "b"};
   ObserverLeak leak;
-  leak.attacks = {{Attack::forest, {.value = 0.1, .low = 0.05, .high = 1.0 / 3, .reason = {}}}};
+  leak.attacks = {
+      attack_leak(Attack::forest, {.value = 0.1, .low = 0.05, .high = 1.0 / 3, .reason = {}})};
   leak.ks = Figure::of(0.25, "too few");
   leak.ks_ones = leak.ks_largest = Figure::missing("not asked for");
   audit.leaks.forgotten = {leak};

@@ -24,8 +24,11 @@ AuditResult example_audit(double base) {
       ObserverLeak leak;
       leak.observer = observer;
       for (const Attack attack :
-           {Attack::nearest_neighbours, Attack::forest, Attack::adaboost, Attack::logistic})
-        leak.attacks.push_back({attack, figure(value * factor)});
+           {Attack::nearest_neighbours, Attack::forest, Attack::adaboost, Attack::logistic}) {
+        leak.attacks.emplace_back();
+        leak.attacks.back().attack = attack;
+        leak.attacks.back().advantage = figure(value * factor);
+      }
       leak.ks = figure(value / 2);
       leak.ks_ones = figure(value / 4);
       result.push_back(std::move(leak));

@@ -36,17 +36,24 @@ void add(std::vector<ObserverLeak>& leaks, Observer observer, AttackLeak attack)
   leak->attacks.push_back(std::move(attack));
 }
 
+AttackLeak attack_leak(Attack attack, Figure advantage) {
+  AttackLeak leak;
+  leak.attack = attack;
+  leak.advantage = std::move(advantage);
+  return leak;
+}
+
 Comparison comparison(const std::vector<Row>& rows) {
   Comparison out;
   out.forgotten = {"zero"};
   for (const auto& [method, observer, attack, advantage, floor] : rows) {
     auto found = std::ranges::find(out.methods, method, &AuditedMethod::name);
     if (found == out.methods.end()) found = out.methods.insert(found, {method, {}});
-    add(found->audit.leaks.forgotten, observer, {attack, advantage});
+    add(found->audit.leaks.forgotten, observer, attack_leak(attack, advantage));
     if (!floor.value && floor.reason.empty()) continue;
     if (!out.floor) out.floor.emplace();
     if (find(find(out.floor->forgotten, observer), attack) == nullptr)
-      add(out.floor->forgotten, observer, {attack, floor});
+      add(out.floor->forgotten, observer, attack_leak(attack, floor));
   }
   return out;
 }

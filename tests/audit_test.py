@@ -12,7 +12,7 @@ except ImportError:
     sys.exit(77)
 
 program = os.path.abspath(sys.argv[1])
-MODELS, SAMPLES, CLASSES, FORGOTTEN = 8, 120, 4, 2
+MODELS, SAMPLES, CLASSES, FORGOTTEN = 20, 120, 4, 2
 y = np.arange(SAMPLES) % CLASSES
 
 

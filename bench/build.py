@@ -1,9 +1,9 @@
 """bench/run build: a clean release build of what is committed, against that of an older commit.
 
 Each is cloned into a temporary folder, configured with `cmake --preset release` and built without a
-compiler cache, with as many jobs as there are cores. `--before COMMIT` names the older one, `--preset
-dev` builds the tests, too, `--jobs N` bounds the jobs. Elapsed time means something on an idle machine
-only; processor time on any.
+compiler cache, with as many jobs as there are cores. `--before COMMIT` names the older one,
+`--preset dev` builds the tests, too, `--jobs N` bounds the jobs. Elapsed time means something on an
+idle machine only; processor time on any.
 """
 import argparse
 import os
@@ -46,6 +46,7 @@ with tempfile.TemporaryDirectory() as folder:
     new = build("HEAD", os.path.join(folder, "new"))
 for case, a, b in zip(("elapsed", "processor time"), old, new):
     print(
-        f"{arguments.preset} build, {arguments.jobs} jobs, {case}: {arguments.before} {a:.0f} s, now {b:.0f} s, "
+        f"{arguments.preset} build, {arguments.jobs} jobs, {case}: "
+        f"{arguments.before} {a:.0f} s, now {b:.0f} s, "
         f"ratio {a / b:.2f}x, target {TARGET:.0f}x {'met' if a / b >= TARGET else 'MISSED'}"
     )

@@ -212,7 +212,7 @@ def reproduce(program, folder):
 
 
 def contents(folder):
-    """Every file that must be the same; trials hold times, run.json the build, pages are for people."""
+    """Every file that must be the same: no trials (times), run.json (the build) or pages."""
     skip = ("run/trials/", "run/underway/", "run/run.", "run/report.html")
     names = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     return {name: (folder / name).read_bytes() for name in names if not name.startswith(skip)}

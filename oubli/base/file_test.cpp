@@ -96,7 +96,8 @@ TEST_F(FileTest, SeveralAppearTogetherOrNotAtAll) {
     for (AtomicFile* const file : {&a, &b, &c}) file->write("new");
     fs::remove_all(folder_ / "c");
     if (!in_the_way.empty())
-      fs::copy(folder_ / in_the_way, folder_ / "c", fs::copy_options::copy_symlinks);
+      fs::copy(folder_ / in_the_way, folder_ / "c",
+               fs::copy_options::copy_symlinks | fs::copy_options::recursive);
     AtomicFile::commit(std::array{&a, &b, &c});
   };
   write_file(folder_ / "a", "old");

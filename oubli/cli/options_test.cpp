@@ -42,7 +42,7 @@ TEST_F(Options, CountsAreDigitsInRange) {
        {"train mnist -o m.onnx --epochs 0", "train mnist -o m --models 0",
         "invert mnist --networks 0", "reproduce mnist --hidden 50,0", "reproduce mnist --jobs 0"})
     refuses("not 0", zero);
-  refuses("numbers from 1", "reproduce mnist --samples 1,010,all");
+  refuses("whole number from 1", "reproduce mnist --samples 1,010,all");
   refuses("wanted HEIGHTxWIDTH", "inspect head.npz --size 010x8");
 }
 

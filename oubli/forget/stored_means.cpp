@@ -98,10 +98,11 @@ StoredMeans read_means(const std::filesystem::path& path) {
   const nlohmann::json about = read_about(file, where);
   StoredMeans stored;
   try {
-    const auto space = about.at("space").get<std::string>();
-    if (space != "features" && space != "logits")
-      fail(ErrorCode::bad_input, "{}: means of '{}', wanted features or logits", where, space);
-    stored.space = space == "logits" ? Space::logits : Space::features;
+    const auto word = about.at("space").get<std::string>();
+    const auto space = find_named<Space>(word);
+    if (!space)
+      fail(ErrorCode::bad_input, "{}: means of '{}', wanted features or logits", where, word);
+    stored.space = *space;
     stored.head_sha256 = about.at("head_sha256").get<std::string>();
     stored.class_names = about.at("class_names").get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception& error) {

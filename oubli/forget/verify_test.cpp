@@ -7,8 +7,8 @@
 
 #include "oubli/array/npz.h"
 #include "oubli/base/random.h"
-#include "oubli/forget/receipt.h"
 #include "oubli/evidence/keys.h"
+#include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
 #include "tests/test_support.h"
 
@@ -277,7 +277,8 @@ TEST_F(Verify, WhatTheReceiptSaysOfHeadsClassesAndFilesBesideIsChecked) {
   EXPECT_EQ(state_of(with("/classes/2/new", nullptr), "the list of classes"), State::failed);
   ASSERT_EQ(receipt_["output"]["files"][1]["role"], "means");
   EXPECT_EQ(state_of(with("/output/files/1/sha256", other), "the new means"), State::failed);
-  EXPECT_EQ(state_of(with("/output/files/1/name", "moved.npz"), "the new means"), State::not_made);
+  // Receipts may leave names out: what is named after the model is looked at first.
+  EXPECT_EQ(state_of(with("/output/files/1/name", "moved.npz"), "the new means"), State::passed);
   for (const char* const name : {"../means.npz", "/etc/passwd", "..", ".", ""})
     EXPECT_EQ(state_of(with("/output/files/1/name", name), "the new means"), State::failed) << name;
 }

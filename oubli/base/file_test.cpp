@@ -92,9 +92,9 @@ TEST_F(FileTest, DoesNotReplaceUnlessAsked) {
 TEST_F(FileTest, SeveralAppearTogetherOrNotAtAll) {
   std::string in_the_way;
   const auto write_three = [&](bool replace_last) {
+    fs::remove_all(folder_ / "c");
     AtomicFile a(folder_ / "a"), b(folder_ / "b"), c(folder_ / "c", replace_last);
     for (AtomicFile* const file : {&a, &b, &c}) file->write("new");
-    fs::remove_all(folder_ / "c");
     if (!in_the_way.empty())
       fs::copy(folder_ / in_the_way, folder_ / "c",
                fs::copy_options::copy_symlinks | fs::copy_options::recursive);

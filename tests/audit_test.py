@@ -368,7 +368,7 @@ with tempfile.TemporaryDirectory() as folder:
     for option in "--train-share", "--fail-above":
         for word in "nan", "inf", "-inf", "1.5":
             audit(*base, "--class", "2", f"{option}={word}", code=2, say="wanted a number from")
-    for words in ["2", "2"], ["2", "index:2"], ["0", "2", "02"]:
+    for words in ["2", "2"], ["2", "index:2"], ["0", "2", "index:0"]:
         audit(
             *base,
             *[word for name in words for word in ("--class", name)],

@@ -187,7 +187,7 @@ class Evidence(unittest.TestCase):
         refuse(json.dumps(good)[:-1] + f', "payload": "{good["payload"]}"}}', 3)
         refuse({**good, "signatures": [{**good["signatures"][0], "keyid": "0" * 64}]}, 5)
         refuse({**good, "payload": good["payload"].rstrip("=") + "\n"}, 3)
-        self.verify("ed25519.npz.intoto.jsonl", "ecdsa-p256.npz.means.npz", *key, code=3)
+        self.verify("ed25519.npz.intoto.jsonl", "ecdsa-p256.npz.means.npz", *key, code=5)
         self.verify("ed25519.npz.intoto.jsonl", "ed25519.npz", "--key", "ecdsa-p256.pub", code=5)
         self.oubli("forget", "old.npz", "--class", "2", *self.data, "--attest", "-o", "n.npz",
                    code=2, say="--sign")  # fmt: skip

@@ -261,7 +261,7 @@ class InvertTest(unittest.TestCase):
             (2, "--start", ["att-faces", "--start", "2"]),
             (2, "image:", ["att-faces", "--start", "image:999"]),
             (2, "s2", ["att-faces", "--class", "s22"]),
-            (2, "--method", ["att-faces", "--method", "magic"]),
+            (2, "no method is named", ["att-faces", "--method", "magic"]),
             (2, "--classes", ["att-faces", "--classes", "9"]),
             (2, "at least two", ["att-faces", "--classes", "2"]),
             (7, "tools/get-data mnist", ["mnist"]),

@@ -37,8 +37,11 @@ TEST(AuditStatistical, EqualPopulationsCannotBeToldApart) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Leaks leaks = leaks_of(made, made, 100 + seed, {.directions = 100, .seed = seed});
     for (const ObserverLeak& leak : leaks.forgotten) {
-      for (const AttackLeak& attack : leak.attacks)
+      for (const AttackLeak& attack : leak.attacks) {
+        // Those per image have few answers to be right about: verdict_statistical_test.cpp.
+        if (is_per_image(attack.attack)) continue;
         EXPECT_LT(std::abs(*attack.advantage.value), 0.118) << name_of(attack.attack);
+      }
       if (leak.observer == Observer::label) continue;
       EXPECT_LT(*leak.ks_largest.value, 0.07);
     }
@@ -60,6 +63,8 @@ TEST(AuditStatistical, GaussiansGiveTheBayesAdvantage) {
     const ObserverLeak leak = leaks_of(seen, unseen, 200, options).forgotten[0];
     const double bayes = 2 * phi(d / 2) - 1;
     for (const AttackLeak& attack : leak.attacks) {
+      // Ten answers tell more than one; per_image_test.cpp has their bound.
+      if (is_per_image(attack.attack)) continue;
       EXPECT_LT(*attack.advantage.value, bayes + 4 * 0.0144) << name_of(attack.attack) << ' ' << d;
       if (attack.attack != Attack::logistic) continue;
       EXPECT_NEAR(*attack.advantage.value, bayes, 4 * 0.0144 + 0.01) << d;

@@ -21,6 +21,7 @@ class Net(torch.nn.Module):
         self.body = torch.nn.Linear(6, P)
         self.norm = torch.nn.BatchNorm1d(P)
         self.fc = torch.nn.Linear(P, classes)
+        self.fc.weight.data += 0.5  # rows that sum to zero would be centred again
         if aux:
             self.AuxLogits = torch.nn.ModuleDict({"fc": torch.nn.Linear(6, classes)})
 

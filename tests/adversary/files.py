@@ -15,7 +15,7 @@ def snapshot(folder):
 
 
 def run(arguments, folder, before=()):
-    environment = {**os.environ, "OUBLI_DATA": str(folder)}
+    environment = {**os.environ, "OUBLI_DATA": str(folder / "data")}
     if before:  # the leak sanitizer, in builds that have it, cannot work under strace
         environment["ASAN_OPTIONS"] = "detect_leaks=0"
     return subprocess.run(
@@ -90,7 +90,8 @@ def each_rename_fails(folder):
             after = snapshot(folder / "out")
             assert (code, after) in ((6, before), (0, outputs)), (old, call, n, code, after)
             failed += code == 6
-        assert failed == len(outputs), f"{failed} of {len(outputs)} renames failed"
+        # an exchange that finds no file is followed by a rename
+        assert failed >= len(outputs), f"{failed} of {len(outputs)} renames failed"
     return f"each of {failed} renames"
 
 
@@ -118,15 +119,17 @@ def is_mapped(pid, words):
 def interrupted_after_loading(folder):
     """Ctrl-C once the model has run on the data: exit 130, nothing written, nothing said."""
     rng = np.random.default_rng(0)
-    (folder / "mnist").mkdir()
+    (folder / "data" / "mnist").mkdir(parents=True)
     (folder / "out").mkdir()
     for prefix, count in (("train", 600), ("t10k", 6000)):
         labels = np.arange(count) % 10
-        images = rng.integers(0, 80, (count, 28, 28)) + labels[:, None, None] * 17
-        (folder / f"mnist/{prefix}-images-idx3-ubyte").write_bytes(
+        images = rng.integers(0, 80, (count, 28, 28))
+        for image, label in zip(images, labels):
+            image[2 * label : 2 * label + 3] = 255
+        (folder / f"data/mnist/{prefix}-images-idx3-ubyte").write_bytes(
             np.array([0x803, count, 28, 28], ">u4").tobytes() + images.astype("u1").tobytes()
         )
-        (folder / f"mnist/{prefix}-labels-idx1-ubyte").write_bytes(
+        (folder / f"data/mnist/{prefix}-labels-idx1-ubyte").write_bytes(
             np.array([0x801, count], ">u4").tobytes() + labels.astype("u1").tobytes()
         )
     assert run("train mnist --epochs 5 --jobs 1 -o model.onnx".split(), folder).returncode == 0
@@ -148,7 +151,7 @@ def interrupted_after_loading(folder):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OUBLI_DATA": str(folder)},
+            env={**os.environ, "OUBLI_DATA": str(folder / "data")},
         )
         # The features of all samples go to a nameless file, mapped when they are complete.
         while process.poll() is None and not is_mapped(process.pid, " (deleted)"):

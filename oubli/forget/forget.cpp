@@ -155,6 +155,19 @@ bool ForgetPlan::has_means_to_keep() const {
                               [&](std::size_t j) { return means->counts[j] == 0; });
 }
 
+// Memory stays flat: what was read of a mapped file is given back.
+static std::string sha256_of_mapped(std::span<const std::byte> mapped) {
+  constexpr std::size_t kWindow = std::size_t{4} << 20;
+  Sha256 digest;
+  while (!mapped.empty()) {
+    const auto window = mapped.first(std::min(kWindow, mapped.size()));
+    digest.update(window);
+    release_pages(window);
+    mapped = mapped.subspan(window.size());
+  }
+  return digest.hex();
+}
+
 InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop) {
   InputDigests digests{inputs.model_files, inputs.means_files, {}, {}};
   if (digests.model.empty())
@@ -179,7 +192,7 @@ InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop)
       file.sha256 = sha256_hex(model_bytes, digests.model_trail);
       release_pages(model_bytes);  // until it is copied
     } else {
-      file.sha256 = file.content.empty() ? sha256_file(file.path) : sha256_hex(file.content);
+      file.sha256 = file.content.empty() ? sha256_file(file.path) : sha256_of_mapped(file.content);
     }
   };
   run_tasks(unread.size() + 1, available_cores() - 1, digest, stop);

@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -81,6 +82,18 @@ std::string sha256_file(const std::filesystem::path& path, std::span<const std::
   });
   if (!digest) start();
   return digest->hex();
+}
+
+std::string sha256_of_mapped(std::span<const std::byte> mapped) {
+  constexpr std::size_t kWindow = std::size_t{4} << 20;
+  Sha256 digest;
+  while (!mapped.empty()) {
+    const auto window = mapped.first(std::min(kWindow, mapped.size()));
+    digest.update(window);
+    release_pages(window);
+    mapped = mapped.subspan(window.size());
+  }
+  return digest.hex();
 }
 
 std::string sha256_file(const std::filesystem::path& path) {

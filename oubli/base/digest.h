@@ -26,6 +26,8 @@ class Sha256 {
 };
 
 [[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes);
+// Of a mapped file: memory stays flat, because what was read is given back.
+[[nodiscard]] std::string sha256_of_mapped(std::span<const std::byte> mapped);
 [[nodiscard]] std::string sha256_file(const std::filesystem::path& path);
 
 // Where the digest of some bytes stood every so many of them. A file that begins with the same

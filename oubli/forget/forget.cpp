@@ -155,19 +155,6 @@ bool ForgetPlan::has_means_to_keep() const {
                               [&](std::size_t j) { return means->counts[j] == 0; });
 }
 
-// Memory stays flat: what was read of a mapped file is given back.
-static std::string sha256_of_mapped(std::span<const std::byte> mapped) {
-  constexpr std::size_t kWindow = std::size_t{4} << 20;
-  Sha256 digest;
-  while (!mapped.empty()) {
-    const auto window = mapped.first(std::min(kWindow, mapped.size()));
-    digest.update(window);
-    release_pages(window);
-    mapped = mapped.subspan(window.size());
-  }
-  return digest.hex();
-}
-
 InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop) {
   InputDigests digests{inputs.model_files, inputs.means_files, {}, {}};
   if (digests.model.empty())

@@ -40,7 +40,7 @@ FileDigest digest_of_source(const SampleSource& source) {
   FileDigest digest{"data", fs::path(source.name()).filename().string(), "", 0};
   if (!source.mapped().empty()) {  // what was read, whatever is at its place by now
     digest = file_named("data", source.files().front());
-    digest.sha256 = sha256_hex(source.mapped().front()->bytes());
+    digest.sha256 = sha256_of_mapped(source.mapped().front()->bytes());
     return digest;
   }
   if (source.files().size() == 1) return digest_of("data", source.files().front());

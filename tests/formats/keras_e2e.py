@@ -215,6 +215,23 @@ class Keras(FormatCase):
         said = self.forget("teachable.h5", *words, out="no_room.h5", code=4)
         self.assertIn("--solver paper", said)
 
+    def test_weights_that_are_named(self):
+        head = "model_weights/dense_1/dense_1/kernel:0"
+        naive = ["--class", GONE, "--method", "naive"]
+        self.forget("keras2.h5", *naive, "--weights", head, out="named.h5")
+        made = config_of(self.at("named.h5"))
+        self.assertEqual(value_at(made, ["config", "layers", 1, "config", "units"]), keras.K - 1)
+        hidden = head.replace("dense_1", "dense")
+        said = self.forget("keras2.h5", *naive, "--weights", hidden, out="no.h5", code=2)
+        self.assertIn("the configuration says that the last layer is", said)
+        said = self.forget("keras2.h5", *naive, "--no-bias", out="no.h5", code=3)
+        self.assertIn("says that it has a bias", said)
+        # Without a configuration the bias goes with its kernel.
+        kernel = "dense_1/dense_1/kernel:0"
+        self.forget("weights_only.h5", *naive, "--weights", kernel, out="named_only.h5")
+        with h5py.File(self.at("named_only.h5"), "r") as f:
+            self.assertEqual(f["dense_1/dense_1/bias:0"].shape, (keras.K - 1,))
+
     def test_labels_beside(self):
         folder = self.at("machine")
         os.mkdir(folder)

@@ -89,9 +89,7 @@ void KerasModel::read_config() {
     config_text_ = texts[0];
     config_at_ = hdf5_->offset_of(texts[0]);
   }
-  if (choice_.weights.empty()) {
-    config_ = find_keras_head(config_text_, path().string());
-  }
+  config_ = find_keras_head(config_text_, path().string());
 }
 
 void KerasModel::read_labels() {

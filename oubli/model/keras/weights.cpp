@@ -56,12 +56,16 @@ class Search {
       : file_(file), what_(what), head_(head), choice_(choice) {}
 
   KerasWeights run() {
-    if (!choice_.weights.empty())
+    if (!head_ && !choice_.weights.empty())
       take_chosen();
     else if (root() != nullptr)
       take_from_layers();
     else
       take_from_vars();
+    // Where there is a configuration, it says what the head is, and its number of units changes.
+    if (head_ && !choice_.weights.empty() && &dataset(choice_.weights) != found_.kernel)
+      fail(ErrorCode::usage, "{}: --weights {}: the configuration says that the last layer is {}",
+           what_, choice_.weights, found_.kernel->path);
     if (choice_.bias) found_.bias = choice_.bias->empty() ? nullptr : &dataset(*choice_.bias);
     check();
     find_moments();
@@ -106,14 +110,17 @@ class Search {
     found_.bias = weights.size() == 2 ? weights[1] : nullptr;
   }
 
+  // Weights alone: the bias goes by the same name.
   void take_chosen() {
     found_.kernel = &dataset(choice_.weights);
-    if (choice_.bias || !head_ || !head_->bias) return;
     const std::string& path = found_.kernel->path;
-    for (const auto& [word, other] : {std::pair("kernel", "bias"), std::pair("/vars/0", "/vars/1")})
-      if (const std::size_t at = path.rfind(word); at != std::string::npos)
+    for (const auto& [word, other] :
+         {std::pair("kernel", "bias"), std::pair("/vars/0", "/vars/1"), std::pair("_W", "_b")})
+      if (const std::size_t at = path.rfind(word);
+          at != std::string::npos && found_.bias == nullptr)
         found_.bias =
             file_.find(std::string(path).replace(at, std::string_view(word).size(), other));
+    if (found_.bias != nullptr && !found_.bias->dataset) found_.bias = nullptr;
   }
 
   // Keras loads by the order of these lists, not by the names of groups.
@@ -194,7 +201,7 @@ class Search {
     if (head_ && head_->units != classes)
       fail(ErrorCode::bad_input, "{}: {}, the configuration says that there are {} classes",
            kernel.what, oubli::describe(kernel), head_->units);
-    if (head_ && !choice_.bias && head_->bias != (found_.bias != nullptr))
+    if (head_ && head_->bias != (found_.bias != nullptr))
       fail(ErrorCode::bad_input, "{}: the configuration says that it has {} bias, the file has {}",
            kernel.what, head_->bias ? "a" : "no", found_.bias != nullptr ? "one" : "none");
     if (found_.bias == nullptr) return;

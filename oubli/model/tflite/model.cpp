@@ -92,7 +92,8 @@ TensorView TfliteModel::values_of(std::size_t index, Tensor& storage) const {
   const auto bytes = buffer_.span(data->elements(), data->count);
   if (tensor.type == kFloat32 || tensor.type == kFloat16)
     return {tensor.type == kFloat32 ? DType::f32 : DType::f16, shape, bytes, what};
-  const std::size_t rows = shape.empty() ? 0 : shape[0];
+  if (shape.empty()) fail(ErrorCode::unfilterable, "{}: a single number", what);
+  const std::size_t rows = shape[0];
   const auto fits = [&](std::size_t n, std::size_t least) {
     return n >= least && (n <= 1 || n == rows);
   };

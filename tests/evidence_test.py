@@ -4,6 +4,7 @@ Both types of keys; openssl's command line by the script in docs/evidence.md; a 
 implementation (evidence/check_evidence.py); the schemas; chains; several signers; what is refused.
 """
 import base64
+import hashlib
 import json
 import pathlib
 import re
@@ -166,6 +167,66 @@ class Evidence(unittest.TestCase):
         self.oubli("sign", "ecdsa-p256.npz.intoto.jsonl", *mine, "again", code=2)
         self.verify(evidence, "ed25519.npz", *both, "--threshold", "3", code=2)
         self.verify(evidence, "ed25519.npz", "--threshold", "2", code=2)
+
+    def audit(self, *more, code=0, say=""):
+        files = "--seen seen.npy --unseen unseen.npz:logits --labels test.npy --class 2"
+        options = "--attack logistic --directions 0 --bootstrap 100"
+        return self.oubli("audit", *files.split(), *options.split(), *more, code=code, say=say)
+
+    def test_an_audit_is_a_test_result(self):
+        rng = np.random.default_rng(1)
+        labels = np.repeat(np.arange(6), 20)
+        logits = rng.normal(size=(2, 12, 120, 5)).astype("f4")
+        kept = labels - (labels > 2)
+        for one in logits.reshape(-1, 120, 5):
+            one[labels != 2, kept[labels != 2]] += 4
+        logits[0, :, labels == 2, 0] += 6  # no floor is needed to see this
+        np.save(self.folder / "seen.npy", logits[0])
+        np.savez(self.folder / "unseen.npz", logits=logits[1])
+        np.save(self.folder / "test.npy", labels)
+        model, evidence = "audited.npz", "audited.npz.audit.intoto.jsonl"
+        (self.folder / model).write_bytes((self.folder / "ed25519.npz").read_bytes())
+        signed = ["--attest", model, "--sign", "ecdsa-p256"]
+        self.audit("--attest", model, code=2, say="go together")
+        self.audit("--sign", "ecdsa-p256", code=2, say="go together")
+        self.audit("--attest", "absent.npz", "--sign", "ecdsa-p256", code=6, say="absent.npz")
+        self.audit("--attest", model, "--sign", "f.npy", code=3)
+        self.assertFalse((self.folder / evidence).exists())
+        self.audit("--fail-above", "0.1", *signed, code=5, say="told apart")
+
+        done = self.run_program(*CHECK, evidence, "ecdsa-p256.pub", "--about", model)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        predicate = json.loads(done.stdout)["predicate"]
+        self.assertEqual(predicate["result"], "FAILED")
+        self.assertIn("largest leak at most 0.1", predicate["failedTests"])
+        digests = {c["name"]: c["digest"]["sha256"] for c in predicate["configuration"]}
+        self.assertEqual(set(digests), {"seen.npy", "unseen.npz", "test.npy"})
+        for name, digest in digests.items():
+            file = (self.folder / name).read_bytes()
+            self.assertEqual(digest, hashlib.sha256(file).hexdigest())
+        self.assertEqual(predicate["details"]["limit"], 0.1)
+        self.assertEqual(predicate["details"]["models"], {"seen": 12, "unseen": 12})
+
+        self.audit(*signed, code=2, say="--force")
+        before = (self.folder / evidence).read_bytes()
+        self.audit("--fail-above", "0.1", *signed, "--force", code=5)
+        self.assertEqual((self.folder / evidence).read_bytes(), before)
+        # Beside the deletion, verify shows what it says; a forged one is not believed.
+        deletion = (self.folder / "ed25519.npz.intoto.jsonl").read_bytes()
+        (self.folder / "all.jsonl").write_bytes(deletion + before)
+        both = ["--key", "ed25519.pub", "--key", "ecdsa-p256.pub"]
+        self.verify("all.jsonl", model, *both, say="a test result about this model: says FAILED")
+        text = self.verify("all.jsonl", model, "--key", "ed25519.pub")
+        self.assertNotIn("a test result", text)
+
+    def test_vectors_for_other_programs(self):
+        folder = ROOT / "tests/evidence/cosign"
+        for evidence in ("new.npz.sigstore.json", "new.npz.intoto.jsonl"):
+            self.verify(folder / evidence, folder / "new.npz", "--key", folder / "team.key.pub",
+                        say="passed    signature of the statement")  # fmt: skip
+            done = self.run_program(*CHECK, folder / evidence, folder / "team.key.pub",
+                                    "--about", folder / "new.npz")  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_what_is_refused(self):
         key = ["--key", "ed25519.pub"]

@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "oubli/array/array_file.h"
+#include "oubli/audit/columns.h"
+#include "oubli/audit/gate.h"
+#include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
@@ -21,6 +24,8 @@
 #include "oubli/base/workers.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/evidence/evidence_file.h"
+#include "oubli/evidence/keys.h"
 
 namespace oubli::cli {
 namespace {
@@ -36,7 +41,7 @@ struct Options {
   std::string labels, class_names;
   std::vector<std::string> classes, attacks, observers;
   std::optional<double> fail_above;
-  std::filesystem::path csv;
+  std::filesystem::path csv, attest, sign;
   bool json = false, force = false, forgotten_only = false, undecided_passes = false;
   AuditOptions audit;
 };
@@ -140,14 +145,35 @@ void check_files(const Options& options) {
   add("--unseen-features", files_of(by_layer(options.unseen_features)));
 }
 
-// --force is meant for an older table, not for what the audit reads.
-void check_output(const Options& options) {
+// What the audit reads: each FILE or FILE:NAME.
+std::vector<std::filesystem::path> inputs_of(const Options& options) {
   std::vector<std::filesystem::path> inputs{options.labels, options.class_names};
   for (const Files& files :
        {options.seen, options.unseen, options.unseen2, options.before,
         files_of(by_layer(options.features)), files_of(by_layer(options.unseen_features))})
     inputs.insert(inputs.end(), files.begin(), files.end());
-  require_apart(std::vector<std::filesystem::path>{options.csv}, inputs);
+  return inputs;
+}
+
+std::filesystem::path statement_path(const Options& options) {
+  return options.attest.empty() ? std::filesystem::path()
+                                : std::filesystem::path(options.attest) += ".audit.intoto.jsonl";
+}
+
+// --force is meant for an older table or statement, not for what the audit reads.
+void check_output(const Options& options) {
+  if (options.attest.empty() != options.sign.empty())
+    fail(ErrorCode::usage, "--attest MODEL and --sign KEY go together");
+  const std::filesystem::path statement = statement_path(options);
+  std::vector<std::filesystem::path> inputs = inputs_of(options);
+  inputs.insert(inputs.end(), {options.attest, options.sign});
+  require_apart(std::vector<std::filesystem::path>{options.csv, statement}, inputs);
+  for (const std::filesystem::path& output : {options.csv, statement})
+    if (!output.empty()) prepare_output(output, options.force);
+  if (options.sign.empty()) return;
+  warn_if_open(options.sign);
+  static_cast<void>(PrivateKey::read(options.sign));  // before hours of work, not after
+  static_cast<void>(sha256_file(options.attest));
 }
 
 // What the words name, each once.
@@ -168,33 +194,6 @@ std::vector<std::string> read_class_names(const std::string& file) {
   return parse_class_names(text, lines + (text.empty() || text.ends_with('\n') ? 0 : 1), file);
 }
 
-// The columns of the logits and the forgotten classes make the number of classes, if the columns of
-// the latter are gone. Where they are not, everything would be read under wrong classes: so
-// something else that is given must say the same number.
-void check_columns_gone(const Options& options, const AuditInput& input, std::size_t names,
-                        std::uint32_t largest_label) {
-  const std::size_t columns = input.seen.columns, forgotten = options.classes.size();
-  const std::size_t classes = columns + forgotten;
-  const bool labels_agree = largest_label + std::size_t{1} == classes;
-  if (input.unseen.columns + forgotten == columns && !labels_agree)
-    fail_column_per_class(input.seen, fmt::format("{} more than {}", forgotten, input.unseen.name));
-  if (input.before && input.before->columns == columns && !labels_agree)
-    fail_column_per_class(input.seen, "as many as before unlearning");
-  if (names == columns) fail_column_per_class(input.seen, "as many as there are class names");
-  const bool before_agrees = input.before && input.before->columns == classes;
-  if (labels_agree || before_agrees || names == classes) return;
-  if (largest_label + std::size_t{1} == columns)
-    fail_column_per_class(input.seen,
-                          fmt::format("the largest label is {}; were there more classes than that, "
-                                      "--class-names or --before would say so",
-                                      largest_label));
-  fail(ErrorCode::bad_input,
-       "{}: {} columns and {} forgotten make {} classes, but the largest label is {}. If there is "
-       "one column for every class: the forgotten classes' columns must be gone: unlearned, or "
-       "retrained without. If there are {} classes: --class-names or --before must say so",
-       input.seen.name, columns, forgotten, classes, largest_label, classes);
-}
-
 std::vector<std::size_t> forgotten_classes(const Options& options,
                                            const std::vector<std::string>& names,
                                            std::size_t classes) {
@@ -213,20 +212,17 @@ std::vector<std::size_t> chosen_answers(std::vector<std::size_t> answers) {
 }
 
 // After everything was printed: the gate.
-void check_gate(const AuditResult& result, double limit, bool undecided_passes) {
-  const Verdict& verdict = result.verdict;
-  if (!verdict.outcome) {
-    if (undecided_passes) return;
-    fail(kUndecided, "--fail-above {}: undecided: {}", limit, verdict.reason);
-  }
+void check_gate(const Verdict& verdict, double limit, bool undecided_passes) {
+  const Gate outcome = gate(verdict.excess, limit);
+  if (outcome == Gate::passed || (outcome == Gate::undecided && undecided_passes)) return;
+  if (!verdict.outcome) fail(kUndecided, "--fail-above {}: undecided: {}", limit, verdict.reason);
   const Figure& excess = verdict.excess;
   const std::string found = fmt::format("the largest {} is {:.3f}, between {:.3f} and {:.3f}",
                                         verdict.with_floor ? "leak minus floor" : "leak",
                                         *excess.value, *excess.low, *excess.high);
-  if (*excess.low > limit)
+  if (outcome == Gate::failed)
     fail(ErrorCode::self_check, "--fail-above {}: {}: seen and unseen models are told apart", limit,
          found);
-  if (*excess.high <= limit || undecided_passes) return;
   std::size_t needed = 0;
   for (const VerdictPart& part : verdict.parts) needed = std::max(needed, part.networks_needed);
   fail(kUndecided, "--fail-above {}: undecided: {}{}", limit, found,
@@ -235,9 +231,25 @@ void check_gate(const AuditResult& result, double limit, bool undecided_passes) 
            : fmt::format("; about {} networks of each kind would decide it to +-0.1", needed));
 }
 
+// Signs what the audit came to, about the model. Digests are of what was read: the files are
+// checked to be unchanged afterwards.
+std::string attested_line(const Options& options, const AuditResult& result) {
+  std::vector<Artifact> arrays;
+  std::set<std::string> digested;
+  for (const std::filesystem::path& input : inputs_of(options)) {
+    const std::string file = split_place(input.string()).file;
+    if (!file.empty() && digested.insert(file).second)
+      arrays.push_back({std::filesystem::path(file).filename().string(), sha256_file(file)});
+  }
+  const Artifact model{options.attest.filename().string(), sha256_file(options.attest)};
+  Envelope envelope = enclose(
+      audit_statement(model, result, options.fail_above.value_or(kFaint), std::move(arrays)));
+  sign(envelope, PrivateKey::read(options.sign));
+  return envelope_line(envelope);
+}
+
 void run(Options& options) {
   check_output(options);
-  if (!options.csv.empty()) prepare_output(options.csv, options.force);
   check_files(options);
   AuditOptions& chosen = options.audit;
   if (chosen.bootstrap != 0 && chosen.bootstrap < kFewestResamples)
@@ -263,7 +275,7 @@ void run(Options& options) {
       options, input.class_names, input.class_names.empty() ? classes : input.class_names.size());
   const std::vector<std::uint32_t> labels = arrays.labels(options.labels, classes);
   if (labels.empty()) fail(ErrorCode::bad_input, "{}: no labels", options.labels);
-  check_columns_gone(options, input, input.class_names.size(), std::ranges::max(labels));
+  check_columns_gone(input, options.classes.size(), std::ranges::max(labels));
   if (!input.class_names.empty() && input.class_names.size() != classes)
     fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes",
          options.class_names, input.class_names.size(), classes);
@@ -277,13 +289,15 @@ void run(Options& options) {
     chosen.on_class = [&] { progress.step(); };
     result = audit(input, chosen);
   }
+  const std::string statement = options.attest.empty() ? "" : attested_line(options, result);
   arrays.check_unchanged();
   if (!options.csv.empty()) write_file(options.csv, to_csv(result), options.force);
+  if (!statement.empty()) write_file(statement_path(options), statement, options.force);
   if (options.json)
     fmt::print("{}\n", to_text(nlohmann::json(result), 2));
   else
     fmt::print("{}", to_text(result));
-  if (options.fail_above) check_gate(result, *options.fail_above, options.undecided_passes);
+  if (options.fail_above) check_gate(result.verdict, *options.fail_above, options.undecided_passes);
 }
 
 void add_inputs(Command& command, Options& options) {
@@ -376,7 +390,14 @@ void add_audit(Command& app) {
   command->add_flag("--undecided-passes", options->undecided_passes,
                     "With --fail-above: exit 0 instead of 9");
   command->add_option("--csv", options->csv, "Also write all figures per class to this file");
-  command->add_flag("--force", options->force, "Replace the --csv file if it exists");
+  command
+      ->add_option("--attest", options->attest,
+                   "The model that was audited: writes MODEL.audit.intoto.jsonl, the audit as a "
+                   "signed in-toto test result about that file (docs/evidence.md)")
+      ->type_name("MODEL");
+  command->add_option("--sign", options->sign, "With --attest: sign with this key ('oubli keygen')")
+      ->type_name("KEY");
+  command->add_flag("--force", options->force, "Replace files that exist (--csv, --attest)");
   command->add_flag("--json", options->json, "Print JSON instead of tables");
   command->footer(
       "Logits may come from anywhere: docs/from-pytorch.md and docs/from-keras.md export them.\n"

@@ -5,12 +5,28 @@
 
 #include <csignal>
 #include <thread>
+#include <utility>
 
 #include "oubli/base/error.h"
 
 namespace oubli {
+namespace {
+
+thread_local const StopScope* innermost_scope = nullptr;
+
+}  // namespace
+
+StopScope::StopScope(std::stop_token stop)
+    : stop_(std::move(stop)), outer_(std::exchange(innermost_scope, this)) {}
+
+StopScope::~StopScope() { innermost_scope = outer_; }
+
+std::stop_token StopScope::current() {
+  return innermost_scope != nullptr ? innermost_scope->stop_ : std::stop_token();
+}
 
 std::stop_token stop_on_interrupt() {
+  if (innermost_scope != nullptr) return StopScope::current();
   // A thread that waits for the signals, because almost nothing may be called from a handler. It
   // lives as long as the process; the source is leaked on purpose, so that it may outlive statics.
   static std::stop_source* const source = [] {

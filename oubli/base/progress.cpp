@@ -14,13 +14,19 @@ namespace oubli {
 namespace {
 
 std::atomic<Verbosity> current_verbosity{Verbosity::normal};
+thread_local Listener* current_listener = nullptr;
 
 }  // namespace
 
 void set_verbosity(Verbosity verbosity) { current_verbosity = verbosity; }
 Verbosity verbosity() { return current_verbosity; }
 
+ListenerScope::ListenerScope(Listener& listener)
+    : outer_(std::exchange(current_listener, &listener)) {}
+ListenerScope::~ListenerScope() { current_listener = outer_; }
+
 void say(const std::string& line) {
+  if (current_listener != nullptr) return current_listener->said(line);
   if (verbosity() != Verbosity::quiet) fmt::print(stderr, "{}\n", printable(line));
 }
 
@@ -33,7 +39,10 @@ Progress::Progress(std::string label, std::size_t total)
       total_(total),
       begin_(std::chrono::steady_clock::now()),
       shown_(begin_),
-      terminal_(::isatty(STDERR_FILENO) == 1) {}
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      listener_(current_listener) {
+  if (listener_ != nullptr) listener_->progressed(label_, 0, total_);
+}
 
 Progress::~Progress() {
   if (shown_once_) show(true);
@@ -42,6 +51,7 @@ Progress::~Progress() {
 void Progress::step(std::size_t count) {
   const std::scoped_lock lock(mutex_);
   done_ += count;
+  if (listener_ != nullptr) return listener_->progressed(label_, done_, total_);
   const auto now = std::chrono::steady_clock::now();
   const auto interval =
       terminal_ ? std::chrono::milliseconds(200) : std::chrono::milliseconds(10'000);

@@ -12,6 +12,27 @@ enum class Verbosity { quiet, normal, verbose };
 void set_verbosity(Verbosity verbosity);
 [[nodiscard]] Verbosity verbosity();
 
+// Whoever runs the library inside a program with a face of its own hears what stderr would show.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void said(const std::string& line) = 0;
+  // From any thread that works for the one that listens, one at a time for each Progress.
+  virtual void progressed(const std::string& label, std::size_t done, std::size_t total) = 0;
+};
+
+// What this thread says, and what begins on it, goes to `listener` while the scope lives.
+class ListenerScope {
+ public:
+  explicit ListenerScope(Listener& listener);
+  ~ListenerScope();
+  ListenerScope(const ListenerScope&) = delete;
+  ListenerScope& operator=(const ListenerScope&) = delete;
+
+ private:
+  Listener* outer_;
+};
+
 // One line to stderr unless quiet: a remark, a warning, where a file was written.
 void say(const std::string& line);
 // One line to stderr if verbose.
@@ -37,6 +58,7 @@ class Progress {
   std::chrono::steady_clock::time_point begin_;
   std::chrono::steady_clock::time_point shown_;
   bool terminal_;
+  Listener* listener_;  // instead of stderr
   bool shown_once_ = false;
 };
 

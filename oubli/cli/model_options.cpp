@@ -236,8 +236,8 @@ LoadedModel load(const ModelOptions& options) {
     loaded.class_names = std::move(*names);
   else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
     loaded.class_names = loaded.inputs.means->class_names;
+  loaded.stop = runs ? stop_on_interrupt() : StopScope::current();
   if (runs) {
-    loaded.stop = stop_on_interrupt();
     loaded.run = std::make_unique<ModelRun>(*loaded.model, run, loaded.class_names, loaded.stop);
     loaded.inputs.data = loaded.run->calibration();
     loaded.inputs.run = loaded.run.get();

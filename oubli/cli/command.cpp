@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "oubli/base/error.h"
 
@@ -219,6 +220,15 @@ bool CommandLine::run(int argc, char** argv) {
     return app_->exit(error) == 0;
   }
   return true;
+}
+
+void CommandLine::run_words(std::vector<std::string> words) {
+  std::ranges::reverse(words);  // as the library takes them
+  try {
+    app_->parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    fail(ErrorCode::usage, "{}", error.what());
+  }
 }
 
 }  // namespace oubli::cli

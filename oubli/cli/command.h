@@ -124,6 +124,8 @@ class CommandLine : public Command {
   [[nodiscard]] std::vector<std::string> commands() const;
   // Reads the words and does the work; false if they make no sense, which has been said then.
   [[nodiscard]] bool run(int argc, char** argv);
+  // The same without the program's name; Error{usage} if they make no sense.
+  void run_words(std::vector<std::string> words);
 
  private:
   explicit CommandLine(std::unique_ptr<CLI::App> app);

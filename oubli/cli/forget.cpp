@@ -16,6 +16,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/cli/result_stream.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/report/read_report.h"
@@ -108,9 +109,9 @@ void run(ForgetOptions options) {
       nlohmann::ordered_json json{{"dry_run", true},
                                   {"head", head_json(*loaded.model, plan.digests.head)}};
       json.update(plan_json(loaded.inputs, request, plan, outcome));
-      fmt::print("{}\n", to_text(json, 1));
+      fmt::print(results(), "{}\n", to_text(json, 1));
     } else {
-      fmt::print("{}{}dry run: nothing was written\n",
+      fmt::print(results(), "{}{}dry run: nothing was written\n",
                  describe_model(*loaded.model, loaded.class_names),
                  describe_plan(loaded.inputs, request, plan, outcome));
     }
@@ -130,22 +131,24 @@ void run(ForgetOptions options) {
     report::write_report(inputs, options.report, options.force);
   }
   if (options.json) {
-    fmt::print("{}", outcome.receipt);
+    fmt::print(results(), "{}", outcome.receipt);
     return;
   }
-  fmt::print("{}{}", describe_model(*loaded.model, loaded.class_names),
+  fmt::print(results(), "{}{}", describe_model(*loaded.model, loaded.class_names),
              describe_plan(loaded.inputs, request, plan, outcome));
-  fmt::print("{}", describe_findings(*loaded.model, outcome));
-  fmt::print("\n{}{}",
+  fmt::print(results(), "{}", describe_findings(*loaded.model, outcome));
+  fmt::print(results(), "\n{}{}",
              line("written: {} ({} classes)", options.output, plan.split().retained.size()),
              line("receipt: {}", receipt_path(options.output).string()));
-  if (outputs.attest) fmt::print("{}", line("signed:  {}", evidence_path(options.output).string()));
-  if (outputs.bundle) fmt::print("{}", line("bundle:  {}", bundle_path(options.output).string()));
+  if (outputs.attest)
+    fmt::print(results(), "{}", line("signed:  {}", evidence_path(options.output).string()));
+  if (outputs.bundle)
+    fmt::print(results(), "{}", line("bundle:  {}", bundle_path(options.output).string()));
   if (plan.means && std::filesystem::exists(means_path(options.output)))
-    fmt::print("{}", line("means:   {}", means_path(options.output).string()));
-  fmt::print("{}", describe_digests(plan, outcome));
-  fmt::print("\nWhat this does not do:\n");
-  for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
+    fmt::print(results(), "{}", line("means:   {}", means_path(options.output).string()));
+  fmt::print(results(), "{}", describe_digests(plan, outcome));
+  fmt::print(results(), "\nWhat this does not do:\n");
+  for (const std::string& limit : limits_of_the_method()) fmt::print(results(), "- {}\n", limit);
   if (request.forget.size() == 1)
     say("Further requests pending? Done together (--class A --class B) they leave less behind.");
 }

@@ -10,6 +10,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/cli/result_stream.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli::cli {
@@ -46,7 +47,7 @@ void run(const InspectOptions& options) {
       try {
         return make_request(asked, loaded);
       } catch (const Error&) {  // what there is, is told all the same
-        if (!options.json) fmt::print("{}", text);
+        if (!options.json) fmt::print(results(), "{}", text);
         throw;
       }
     }();
@@ -69,9 +70,9 @@ void run(const InspectOptions& options) {
   }
   throw_if_stopped(loaded.stop);
   if (options.json)
-    fmt::print("{}\n", to_text(json, 1));
+    fmt::print(results(), "{}\n", to_text(json, 1));
   else
-    fmt::print("{}", text);
+    fmt::print(results(), "{}", text);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
+#include "oubli/cli/result_stream.h"
 
 namespace oubli::cli {
 namespace {
@@ -62,16 +63,18 @@ void run(const MeansOptions& options) {
                                         {"fewest_samples_of_a_class", *fewest},
                                         {"within_variance", means.within_variance()},
                                         {"largest_standard_error", largest_error}};
-    fmt::print("{}\n", to_text(result, 1));
+    fmt::print(results(), "{}\n", to_text(result, 1));
     return;
   }
-  fmt::print("{}", line("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)",
-                        options.output, means.dimensions(), space, means.classes(), chosen.size(),
-                        *fewest, *most));
+  fmt::print(results(), "{}",
+             line("{}: means of {} {} for {} classes, from {} samples ({} to {} of a class)",
+                  options.output, means.dimensions(), space, means.classes(), chosen.size(),
+                  *fewest, *most));
   if (std::isnan(largest_error))
-    fmt::print("how sure the means are is unknown: one sample of each class\n");
+    fmt::print(results(), "how sure the means are is unknown: one sample of each class\n");
   else
     fmt::print(
+        results(),
         "standard deviation within classes {:.4g}, largest standard error of a mean {:.2g}\n",
         std::sqrt(means.within_variance()), largest_error);
   say("The file holds what 'oubli forget' may have to forget: keep it as safe as the data.");

@@ -12,6 +12,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/cli/result_stream.h"
 #include "oubli/evidence/evidence_file.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/claims.h"
@@ -44,13 +45,13 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
       json["steps"].push_back(
           {{"what", step.what}, {"state", name_of(step.state)}, {"detail", step.detail}});
     json["not_proved"] = limits_of_the_method();
-    fmt::print("{}\n", to_text(json, 1));
+    fmt::print(results(), "{}\n", to_text(json, 1));
     return;
   }
   for (const VerifyStep& step : steps)
-    fmt::print("{}", line("{:8}  {}: {}", name_of(step.state), step.what, step.detail));
-  fmt::print("\nWhat a receipt does not prove:\n");
-  for (const std::string& limit : limits_of_the_method()) fmt::print("- {}\n", limit);
+    fmt::print(results(), "{}", line("{:8}  {}: {}", name_of(step.state), step.what, step.detail));
+  fmt::print(results(), "\nWhat a receipt does not prove:\n");
+  for (const std::string& limit : limits_of_the_method()) fmt::print(results(), "- {}\n", limit);
 }
 
 // Inputs are made as the receipt says. What the command line says comes first: receipts of earlier

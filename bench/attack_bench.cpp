@@ -114,8 +114,8 @@ int per_image(const std::string& folder) {
         oubli::read_finite(population, m, samples,
                            rows[side].view().middle_rows(m * samples.size(), samples.size()));
     }
-    const oubli::PerImageInput input{
-        {rows[0], rows[1]}, samples.size(), {train, train}, {test, test}};
+    const oubli::PerImageAnswers input(
+        {{rows[0], rows[1]}, samples.size(), {train, train}, {test, test}});
     for (const bool centred : {false, true}) {
       const oubli::NumberScores found =
           oubli::score_numbers(input, {.centred = centred, .shrinkage = {}});

@@ -6,43 +6,29 @@
 #include <numeric>
 
 #include "oubli/attack/per_image_fit.h"
+#include "oubli/base/error.h"
 #include "oubli/base/random.h"
 
 namespace oubli {
 namespace {
 
-constexpr std::size_t kBlock = 64;  // images that are worked on side by side
+constexpr std::size_t kBlock = PerImageAnswers::kLanes;
 constexpr std::size_t kTrialBlocks = kTrialImages / kBlock;  // on which the shrinkage is chosen
 constexpr std::array kShares{0.0, 0.25, 0.5, 0.75, 1.0};
 
 // Answers to kBlock images, columns x kBlock: one image per lane.
 using Lanes = std::vector<float>;
 
-// Reads the images from `first` on of one network; lanes beyond the last image repeat it.
-void read_block(const PerImageInput& input, std::size_t side, std::uint32_t model,
-                std::size_t first, bool centred, Lanes& lanes) {
-  const std::size_t columns = input.rows[side].cols();
-  const std::size_t count = std::min(kBlock, input.images - first);
-  const float* rows = input.rows[side].data() + (model * input.images + first) * columns;
-  float* out = lanes.data();
-  if (count == kBlock) {
-    for (std::size_t c = 0; c < columns; ++c)
-      for (std::size_t i = 0; i < kBlock; ++i) out[c * kBlock + i] = rows[i * columns + c];
-  } else {
-    for (std::size_t c = 0; c < columns; ++c)
-      for (std::size_t i = 0; i < kBlock; ++i)
-        out[c * kBlock + i] = rows[std::min(i, count - 1) * columns + c];
-  }
-  if (!centred) return;
+// Takes its mean from every row.
+void centre(const float* rows, std::size_t columns, Lanes& out) {
   std::array<float, kBlock> mean{};
   // Differences to the first column, so that a common offset costs no digits.
   for (std::size_t c = 1; c < columns; ++c)
-    for (std::size_t i = 0; i < kBlock; ++i) mean[i] += lanes[c * kBlock + i] - lanes[i];
+    for (std::size_t i = 0; i < kBlock; ++i) mean[i] += rows[c * kBlock + i] - rows[i];
   for (float& value : mean) value /= static_cast<float>(columns);
-  const std::vector<float> origin(lanes.begin(), lanes.begin() + kBlock);
   for (std::size_t c = 0; c < columns; ++c)
     for (std::size_t i = 0; i < kBlock; ++i)
-      lanes[c * kBlock + i] = lanes[c * kBlock + i] - origin[i] - mean[i];
+      out[c * kBlock + i] = rows[c * kBlock + i] - rows[i] - mean[i];
 }
 
 // Sums over networks, as differences to an origin close to all of them.
@@ -50,10 +36,12 @@ struct Sums {
   Lanes origin, sum, squares;
   std::size_t networks = 0;
 
-  explicit Sums(std::size_t size) : origin(size), sum(size), squares(size) {}
-  void add(const Lanes& lanes) {
-    ++networks;
-    for (std::size_t i = 0; i < lanes.size(); ++i) {
+  // Without an origin the first network is it.
+  explicit Sums(std::size_t size, Lanes from = {})
+      : origin(std::move(from)), sum(size), squares(size) {}
+  void add(const float* lanes) {
+    if (networks++ == 0 && origin.empty()) origin.assign(lanes, lanes + sum.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) {
       const float d = lanes[i] - origin[i];
       sum[i] += d;
       squares[i] += d * d;
@@ -61,8 +49,7 @@ struct Sums {
   }
   // All networks but those of `part`, which has the same origin.
   [[nodiscard]] Sums without(const Sums& part) const {
-    Sums rest(sum.size());
-    rest.origin = origin;
+    Sums rest(sum.size(), origin);
     rest.networks = networks - part.networks;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       rest.sum[i] = sum[i] - part.sum[i];
@@ -176,11 +163,11 @@ struct Ratio {
     for (std::size_t i = 0; i < kBlock; ++i) constant[i] = static_cast<float>(sums[i]);
   }
 
-  void score(const Lanes& x, std::array<float, kBlock>& pooled,
+  void score(const float* x, std::array<float, kBlock>& pooled,
              std::array<float, kBlock>& own) const {
     pooled.fill(0);
     own = constant;
-    for (std::size_t at = 0; at < x.size(); at += kBlock) {
+    for (std::size_t at = 0; at < middle.size(); at += kBlock) {
       for (std::size_t i = 0; i < kBlock; ++i) {
         const float y = x[at + i] - middle[at + i];
         pooled[i] += linear[at + i] * y;
@@ -191,23 +178,18 @@ struct Ratio {
 };
 
 // The blocks on which the shrinkage is chosen: spread over the class.
-std::vector<std::size_t> trial_blocks(std::size_t images) {
-  const std::size_t blocks = (images + kBlock - 1) / kBlock,
-                    wanted = std::min(blocks, kTrialBlocks);
+std::vector<std::size_t> trial_blocks(std::size_t blocks) {
+  const std::size_t wanted = std::min(blocks, kTrialBlocks);
   std::vector<std::size_t> chosen;
   for (std::size_t t = 0; t < wanted; ++t) chosen.push_back(t * blocks / wanted);
   return chosen;
 }
 
-std::size_t lanes_of(const PerImageInput& input, std::size_t block) {
-  return std::min(kBlock, input.images - block * kBlock);
-}
-
 // Fits and scores numbers, block by block of images.
 class Numbers {
  public:
-  Numbers(const PerImageInput& input, bool centred)
-      : input_(input), centred_(centred), size_(input.rows[0].cols() * kBlock), lanes_(size_) {}
+  Numbers(const PerImageAnswers& input, bool centred)
+      : input_(input), centred_(centred), size_(input.columns() * kBlock), lanes_(size_) {}
 
   [[nodiscard]] Moments fit(std::size_t block) {
     const std::array<Sums, 2> sums{sums_of(block, 0), sums_of(block, 1)};
@@ -216,37 +198,37 @@ class Numbers {
 
   // Shares for the two forms: those with the smallest log-loss on networks left out.
   std::array<double, 2> choose() {
-    const std::size_t networks = std::min(input_.train[0].size(), input_.train[1].size());
+    const std::size_t networks = std::min(input_.train(0).size(), input_.train(1).size());
     const std::size_t folds = std::min(networks, kFolds);
     if (networks <= kFewestPerImage) return {1, 1};  // what is left has no variance of its own
     std::array<std::array<double, kShares.size()>, 2> losses{};
-    const auto blocks = trial_blocks(input_.images);
-    std::vector<std::array<std::vector<Lanes>, 2>> read;  // block, population, network
+    const auto blocks = trial_blocks(input_.blocks());
+    std::vector<std::array<std::vector<Lanes>, 2>> given;  // block, population, network
     std::vector<std::array<Sums, 2>> all;
     for (const std::size_t block : blocks) {
-      auto& networks_of = read.emplace_back();
+      auto& networks_of = given.emplace_back();
       for (std::size_t side = 0; side < 2; ++side) {
-        for (const std::uint32_t model : input_.train[side]) {
-          read_block(input_, side, model, block * kBlock, centred_, lanes_);
-          networks_of[side].push_back(lanes_);
+        for (const std::uint32_t model : input_.train(side)) {
+          const float* const answers = read(side, model, block);
+          networks_of[side].emplace_back(answers, answers + size_);
         }
       }
       all.push_back({sums_of(networks_of[0]), sums_of(networks_of[1])});
     }
     for (std::size_t fold = 0; fold < folds; ++fold) {
       std::vector<Moments> rest;
-      ClassVariances variances(input_.rows[0].cols());
+      ClassVariances variances(input_.columns());
       for (std::size_t b = 0; b < blocks.size(); ++b) {
-        const std::array<Sums, 2> part{left_out(read[b][0], fold, folds, all[b][0]),
-                                       left_out(read[b][1], fold, folds, all[b][1])};
+        const std::array<Sums, 2> part{left_out(given[b][0], fold, folds, all[b][0]),
+                                       left_out(given[b][1], fold, folds, all[b][1])};
         const std::array<Sums, 2> others{all[b][0].without(part[0]), all[b][1].without(part[1])};
         rest.emplace_back(std::array<const Sums*, 2>{&others[0], &others[1]});
-        variances.add(rest.back(), lanes_of(input_, blocks[b]));
+        variances.add(rest.back(), input_.lanes_of(blocks[b]));
       }
       variances.finish();
       for (std::size_t s = 0; s < kShares.size(); ++s)
         for (std::size_t b = 0; b < blocks.size(); ++b)
-          add_losses(read[b], lanes_of(input_, blocks[b]), fold, folds,
+          add_losses(given[b], input_.lanes_of(blocks[b]), fold, folds,
                      Ratio(rest[b], variances, kShares[s], kShares[s]), losses[0][s], losses[1][s]);
     }
     return {best_of(kShares, losses[0]), best_of(kShares, losses[1])};
@@ -254,12 +236,11 @@ class Numbers {
 
   void score(std::size_t block, const Ratio& ratio, NumberScores& result) {
     std::array<float, kBlock> pooled{}, own{};
-    const std::size_t lanes = lanes_of(input_, block);
+    const std::size_t lanes = input_.lanes_of(block);
     for (std::size_t side = 0; side < 2; ++side) {
-      for (std::size_t t = 0; t < input_.test[side].size(); ++t) {
-        read_block(input_, side, input_.test[side][t], block * kBlock, centred_, lanes_);
-        ratio.score(lanes_, pooled, own);
-        const std::size_t at = t * input_.images + block * kBlock;
+      for (std::size_t t = 0; t < input_.test(side).size(); ++t) {
+        ratio.score(read(side, input_.test(side)[t], block), pooled, own);
+        const std::size_t at = t * input_.images() + block * kBlock;
         std::copy_n(pooled.begin(), lanes, result.pooled.scores[side].data() + at);
         std::copy_n(own.begin(), lanes, result.own.scores[side].data() + at);
       }
@@ -267,28 +248,30 @@ class Numbers {
   }
 
  private:
+  // Valid until the next call.
+  [[nodiscard]] const float* read(std::size_t side, std::uint32_t model, std::size_t block) {
+    const float* const answers = input_.block(side, model, block);
+    if (!centred_) return answers;
+    centre(answers, input_.columns(), lanes_);
+    return lanes_.data();
+  }
+
   [[nodiscard]] Sums sums_of(std::size_t block, std::size_t side) {
     Sums sums(size_);
-    for (const std::uint32_t model : input_.train[side]) {
-      read_block(input_, side, model, block * kBlock, centred_, lanes_);
-      if (sums.networks == 0) sums.origin = lanes_;
-      sums.add(lanes_);
-    }
+    for (const std::uint32_t model : input_.train(side)) sums.add(read(side, model, block));
     return sums;
   }
 
   [[nodiscard]] Sums sums_of(const std::vector<Lanes>& networks) const {
     Sums sums(size_);
-    sums.origin = networks.front();
-    for (const Lanes& lanes : networks) sums.add(lanes);
+    for (const Lanes& lanes : networks) sums.add(lanes.data());
     return sums;
   }
 
   [[nodiscard]] Sums left_out(const std::vector<Lanes>& networks, std::size_t fold,
                               std::size_t folds, const Sums& all) const {
-    Sums sums(size_);
-    sums.origin = all.origin;
-    for (std::size_t t = fold; t < networks.size(); t += folds) sums.add(networks[t]);
+    Sums sums(size_, all.origin);
+    for (std::size_t t = fold; t < networks.size(); t += folds) sums.add(networks[t].data());
     return sums;
   }
 
@@ -299,7 +282,7 @@ class Numbers {
     const LogLoss& loss = log_loss();
     for (std::size_t side = 0; side < 2; ++side) {
       for (std::size_t t = fold; t < networks[side].size(); t += folds) {
-        ratio.score(networks[side][t], pooled, own);
+        ratio.score(networks[side][t].data(), pooled, own);
         float pooled_sum = 0, own_sum = 0;
         for (std::size_t i = 0; i < images; ++i) {
           pooled_sum += loss(pooled[i], side == 0);
@@ -311,7 +294,7 @@ class Numbers {
     }
   }
 
-  const PerImageInput& input_;
+  const PerImageAnswers& input_;
   bool centred_;
   std::size_t size_;
   Lanes lanes_;
@@ -319,21 +302,43 @@ class Numbers {
 
 }  // namespace
 
-NumberScores score_numbers(const PerImageInput& input, const PerImageOptions& options) {
-  check_per_image(input);
+PerImageAnswers::PerImageAnswers(const PerImageInput& input)
+    : images_(input.images),
+      columns_(input.rows[0].cols()),
+      train_(input.train),
+      test_(input.test) {
+  OUBLI_ASSERT(images_ > 0 && columns_ == input.rows[1].cols());
+  for (std::size_t side = 0; side < 2; ++side) {
+    const MatrixView<const float> rows = input.rows[side];
+    OUBLI_ASSERT(rows.rows() % images_ == 0 && train_[side].size() >= kFewestPerImage);
+    const std::size_t models = rows.rows() / images_;
+    lanes_[side] = Matrix<float>::for_overwrite(models * blocks(), columns_ * kLanes);
+    float* out = lanes_[side].data();
+    for (std::size_t model = 0; model < models; ++model) {
+      for (std::size_t b = 0; b < blocks(); ++b, out += columns_ * kLanes) {
+        const float* from = rows.data() + (model * images_ + b * kLanes) * columns_;
+        const std::size_t last = lanes_of(b) - 1;
+        for (std::size_t i = 0; i < kLanes; ++i)
+          for (std::size_t c = 0; c < columns_; ++c)
+            out[c * kLanes + i] = from[std::min(i, last) * columns_ + c];
+      }
+    }
+  }
+}
+
+NumberScores score_numbers(const PerImageAnswers& input, const PerImageOptions& options) {
   Numbers numbers(input, options.centred);
   const auto [pooled_share, own_share] =
       options.shrinkage ? std::array{*options.shrinkage, *options.shrinkage} : numbers.choose();
-  const std::size_t blocks = (input.images + kBlock - 1) / kBlock;
   std::vector<Moments> moments;
-  ClassVariances variances(input.rows[0].cols());
-  for (std::size_t block = 0; block < blocks; ++block) {
+  ClassVariances variances(input.columns());
+  for (std::size_t block = 0; block < input.blocks(); ++block) {
     moments.push_back(numbers.fit(block));
-    variances.add(moments.back(), lanes_of(input, block));
+    variances.add(moments.back(), input.lanes_of(block));
   }
   variances.finish();
   NumberScores result{{pooled_share, score_tables(input)}, {own_share, score_tables(input)}};
-  for (std::size_t block = 0; block < blocks; ++block)
+  for (std::size_t block = 0; block < input.blocks(); ++block)
     numbers.score(block, Ratio(moments[block], variances, pooled_share, own_share), result);
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,35 @@ struct PerImageInput {
   std::size_t images = 0;
   // Which networks the attack learns from (as many of either), and which it judges.
   std::array<std::span<const std::uint32_t>, 2> train, test;
+};
+
+// The same, laid out for these attacks: kLanes images of one network side by side, column by
+// column. Made once for all observers of a class; the networks' numbers must outlive it.
+class PerImageAnswers {
+ public:
+  static constexpr std::size_t kLanes = 64;
+
+  PerImageAnswers(const PerImageInput& input);  // NOLINT(google-explicit-constructor): a layout
+
+  [[nodiscard]] std::size_t images() const { return images_; }
+  [[nodiscard]] std::size_t columns() const { return columns_; }
+  [[nodiscard]] std::size_t blocks() const { return (images_ + kLanes - 1) / kLanes; }
+  [[nodiscard]] std::size_t lanes_of(std::size_t block) const {
+    return std::min(kLanes, images_ - block * kLanes);
+  }
+  // columns x kLanes; lanes beyond the last image repeat it.
+  [[nodiscard]] const float* block(std::size_t side, std::uint32_t model, std::size_t block) const {
+    return lanes_[side].data() + (model * blocks() + block) * columns_ * kLanes;
+  }
+  [[nodiscard]] std::span<const std::uint32_t> train(std::size_t side) const {
+    return train_[side];
+  }
+  [[nodiscard]] std::span<const std::uint32_t> test(std::size_t side) const { return test_[side]; }
+
+ private:
+  std::size_t images_, columns_;
+  std::array<std::span<const std::uint32_t>, 2> train_, test_;
+  std::array<Matrix<float>, 2> lanes_;
 };
 
 // Log-likelihood ratios of single answers: positive says "first population".
@@ -53,13 +83,13 @@ struct PerImageOptions {
 // Fewer training networks of either population than this have no variance.
 inline constexpr std::size_t kFewestPerImage = 2;
 
-[[nodiscard]] NumberScores score_numbers(const PerImageInput& input,
+[[nodiscard]] NumberScores score_numbers(const PerImageAnswers& input,
                                          const PerImageOptions& options = {});
 
 // From labels alone: how often an image got the label (the arg max of its row; the first of equal
 // ones) among the training networks of either population, smoothed by the frequencies of the class
 // that count as `shrinkage` networks (1/2, 2, 8 or 32, chosen in the same way).
-[[nodiscard]] PerImageScores score_labels(const PerImageInput& input,
+[[nodiscard]] PerImageScores score_labels(const PerImageAnswers& input,
                                           const PerImageOptions& options = {});
 
 // Several answers of one network: sums over groups of `answers` images, the same groups for all

@@ -8,7 +8,6 @@
 #include <cstddef>
 
 #include "oubli/attack/per_image.h"
-#include "oubli/base/error.h"
 
 namespace oubli {
 
@@ -49,16 +48,9 @@ double best_of(const std::array<double, N>& choices, const std::array<double, N>
   return choices[static_cast<std::size_t>(std::ranges::min_element(losses) - losses.begin())];
 }
 
-inline void check_per_image([[maybe_unused]] const PerImageInput& input) {
-  OUBLI_ASSERT(input.images > 0 && input.rows[0].cols() == input.rows[1].cols());
-  for (std::size_t side = 0; side < 2; ++side)
-    OUBLI_ASSERT(input.rows[side].rows() % input.images == 0 &&
-                 input.train[side].size() >= kFewestPerImage);
-}
-
-inline std::array<Matrix<float>, 2> score_tables(const PerImageInput& input) {
-  return {Matrix<float>::for_overwrite(input.test[0].size(), input.images),
-          Matrix<float>::for_overwrite(input.test[1].size(), input.images)};
+inline std::array<Matrix<float>, 2> score_tables(const PerImageAnswers& input) {
+  return {Matrix<float>::for_overwrite(input.test(0).size(), input.images()),
+          Matrix<float>::for_overwrite(input.test(1).size(), input.images())};
 }
 
 }  // namespace oubli

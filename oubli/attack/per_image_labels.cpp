@@ -25,13 +25,20 @@ class LabelCounts {
   }
   [[nodiscard]] std::size_t images() const { return counts_.rows(); }
   [[nodiscard]] std::size_t columns() const { return counts_.cols(); }
-  // log of the smoothed frequency.
-  [[nodiscard]] double log_share(std::size_t image, std::uint32_t label, double smoothing) const {
+  [[nodiscard]] int operator()(std::size_t image, std::uint32_t label) const {
+    return counts_(image, label);
+  }
+  // Logs of the smoothed frequencies: row n, column c for n networks that gave label c.
+  [[nodiscard]] Matrix<double> log_shares(double smoothing) const {
     const auto columns = static_cast<double>(class_counts_.size());
-    const double of_class =
-        (class_counts_[label] + 1) /
-        (static_cast<double>(networks_) * static_cast<double>(counts_.rows()) + columns);
-    return std::log((counts_(image, label) + smoothing * of_class) / (networks_ + smoothing));
+    const double answers = static_cast<double>(networks_) * static_cast<double>(counts_.rows());
+    Matrix<double> logs(static_cast<std::size_t>(networks_) + 1, class_counts_.size());
+    for (std::size_t n = 0; n < logs.rows(); ++n)
+      for (std::size_t c = 0; c < logs.cols(); ++c)
+        logs(n, c) = std::log(
+            (static_cast<double>(n) + smoothing * (class_counts_[c] + 1) / (answers + columns)) /
+            (networks_ + smoothing));
+    return logs;
   }
 
  private:
@@ -40,15 +47,24 @@ class LabelCounts {
   int networks_ = 0;
 };
 
-std::vector<std::uint32_t> labels_of(const PerImageInput& input, std::size_t side,
+// The column with the largest answer, the first of equal ones.
+std::vector<std::uint32_t> labels_of(const PerImageAnswers& input, std::size_t side,
                                      std::uint32_t model) {
-  const std::size_t columns = input.rows[side].cols();
-  std::vector<std::uint32_t> labels(input.images);
-  for (std::size_t i = 0; i < input.images; ++i) {
-    const float* row = input.rows[side].data() + (model * input.images + i) * columns;
-    std::uint32_t top = 0;
-    for (std::uint32_t c = 1; c < columns; ++c) top = row[c] > row[top] ? c : top;
-    labels[i] = top;
+  constexpr std::size_t kLanes = PerImageAnswers::kLanes;
+  std::vector<std::uint32_t> labels(input.images());
+  for (std::size_t block = 0; block < input.blocks(); ++block) {
+    const float* const answers = input.block(side, model, block);
+    std::array<float, kLanes> largest;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::copy_n(answers, kLanes, largest.begin());
+    std::array<std::uint32_t, kLanes> top{};
+    for (std::uint32_t c = 1; c < input.columns(); ++c) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        const float value = answers[c * kLanes + i];
+        top[i] = value > largest[i] ? c : top[i];
+        largest[i] = value > largest[i] ? value : largest[i];
+      }
+    }
+    std::copy_n(top.begin(), input.lanes_of(block), &labels[block * kLanes]);
   }
   return labels;
 }
@@ -58,10 +74,13 @@ Matrix<float> label_ratios(const std::array<LabelCounts, 2>& counts, double smoo
                            std::size_t step) {
   const std::size_t images = counts[0].images(), columns = counts[0].columns();
   auto ratios = Matrix<float>::for_overwrite((images + step - 1) / step, columns);
+  const std::array logs{counts[0].log_shares(smoothing), counts[1].log_shares(smoothing)};
+  const auto log_share = [&](std::size_t side, std::size_t image, std::uint32_t label) {
+    return logs[side](static_cast<std::size_t>(counts[side](image, label)), label);
+  };
   for (std::size_t i = 0; i < images; i += step)
     for (std::uint32_t c = 0; c < columns; ++c)
-      ratios(i / step, c) = static_cast<float>(counts[0].log_share(i, c, smoothing) -
-                                               counts[1].log_share(i, c, smoothing));
+      ratios(i / step, c) = static_cast<float>(log_share(0, i, c) - log_share(1, i, c));
   return ratios;
 }
 
@@ -92,14 +111,12 @@ double choose_smoothing(std::array<LabelCounts, 2>& counts,
 
 }  // namespace
 
-PerImageScores score_labels(const PerImageInput& input, const PerImageOptions& options) {
-  check_per_image(input);
-  const std::size_t columns = input.rows[0].cols();
-  std::array<LabelCounts, 2> counts{LabelCounts(input.images, columns),
-                                    LabelCounts(input.images, columns)};
+PerImageScores score_labels(const PerImageAnswers& input, const PerImageOptions& options) {
+  std::array<LabelCounts, 2> counts{LabelCounts(input.images(), input.columns()),
+                                    LabelCounts(input.images(), input.columns())};
   std::array<std::vector<std::vector<std::uint32_t>>, 2> labels;
   for (std::size_t side = 0; side < 2; ++side) {
-    for (const std::uint32_t model : input.train[side]) {
+    for (const std::uint32_t model : input.train(side)) {
       labels[side].push_back(labels_of(input, side, model));
       counts[side].add(labels[side].back(), 1);
     }
@@ -108,8 +125,8 @@ PerImageScores score_labels(const PerImageInput& input, const PerImageOptions& o
                         score_tables(input)};
   const Matrix<float> ratios = label_ratios(counts, result.shrinkage, 1);
   for (std::size_t side = 0; side < 2; ++side) {
-    for (std::size_t t = 0; t < input.test[side].size(); ++t) {
-      const auto given = labels_of(input, side, input.test[side][t]);
+    for (std::size_t t = 0; t < input.test(side).size(); ++t) {
+      const auto given = labels_of(input, side, input.test(side)[t]);
       for (std::size_t i = 0; i < given.size(); ++i)
         result.scores[side](t, i) = ratios(i, given[i]);
     }

@@ -116,8 +116,9 @@ std::vector<ClassAudit::ObserverResult> ClassAudit::run() {
       for (AttackResult& result : results[o].attacks)
         if (result.row.attack == attack && !is_per_image(attack))
           tasks.emplace_back([&, o] { add_pooled(result, options_.observers[o], data[o]); });
-  for (std::size_t o = 0; o < observers; ++o)
-    tasks.emplace_back([&, o] { add_per_image(results[o], options_.observers[o]); });
+  const std::optional<PerImageAnswers> answers = per_image_answers(results);
+  for (std::size_t o = 0; o < observers && answers; ++o)
+    tasks.emplace_back([&, o] { add_per_image(results[o], options_.observers[o], *answers); });
   for (std::size_t o = 0; o < observers; ++o) {
     if (options_.observers[o] == Observer::label || options_.directions == 0) continue;
     distances[o] = observed_distances(options_.observers[o], team);
@@ -172,31 +173,32 @@ void ClassAudit::add_pooled(AttackResult& result, Observer observer, const Attac
   result.scores = summarise_scores(pair, bootstrap_);
 }
 
-void ClassAudit::add_per_image(ObserverResult& result, Observer observer) const {
-  const auto wants = [&](Attack attack) {
-    return std::ranges::any_of(result.attacks,
-                               [&](const AttackResult& r) { return r.row.attack == attack; });
-  };
-  if (!wants(Attack::per_image) && !wants(Attack::per_image_spread)) return;
+std::optional<PerImageAnswers> ClassAudit::per_image_answers(
+    std::vector<ObserverResult>& results) const {
+  if (std::ranges::none_of(options_.attacks, is_per_image)) return std::nullopt;
   const std::size_t train = std::min(splits_[0].train.size(), splits_[1].train.size());
-  if (train < kFewestPerImage) {
+  if (train >= kFewestPerImage)
+    return PerImageInput{{rows_[0], rows_[1]},
+                         images_,
+                         {splits_[0].train, splits_[1].train},
+                         {splits_[0].test, splits_[1].test}};
+  for (ObserverResult& result : results)
     for (AttackResult& attack : result.attacks)
       if (is_per_image(attack.row.attack))
         attack.reason = fmt::format(
             "{} network of each kind to learn from: how an image's answers vary takes {}", train,
             kFewestPerImage);
-    return;
-  }
-  const PerImageInput input{{rows_[0], rows_[1]},
-                            images_,
-                            {splits_[0].train, splits_[1].train},
-                            {splits_[0].test, splits_[1].test}};
+  return std::nullopt;
+}
+
+void ClassAudit::add_per_image(ObserverResult& result, Observer observer,
+                               const PerImageAnswers& answers) const {
   NumberScores numbers;
   if (observer == Observer::label)
-    numbers.pooled = score_labels(input);
+    numbers.pooled = score_labels(answers);
   else
     numbers =
-        score_numbers(input, {.centred = observer == Observer::probabilities, .shrinkage = {}});
+        score_numbers(answers, {.centred = observer == Observer::probabilities, .shrinkage = {}});
   for (AttackResult& attack : result.attacks) {
     if (attack.row.attack == Attack::per_image) add_answers(attack, numbers.pooled);
     if (attack.row.attack == Attack::per_image_spread) add_answers(attack, numbers.own);

@@ -131,10 +131,15 @@ std::array<std::vector<double>, 2> right_shares(const ScorePair& scores) {
   std::array<std::vector<double>, 2> shares;
   for (std::size_t side = 0; side < 2; ++side) {
     for (std::size_t n = 0; n < scores[side].rows(); ++n) {
-      double right = 0;
-      for (const double score : scores[side].row(n))
-        right += score == 0 ? 0.5 : (score > 0) == (side == 0) ? 1.0 : 0.0;
-      shares[side].push_back(right / static_cast<double>(scores[side].cols()));
+      std::size_t above = 0, below = 0;
+      for (const double score : scores[side].row(n)) {
+        above += score > 0 ? 1 : 0;
+        below += score < 0 ? 1 : 0;
+      }
+      const std::size_t right = side == 0 ? above : below,
+                        ties = scores[side].cols() - above - below;
+      shares[side].push_back((static_cast<double>(right) + static_cast<double>(ties) / 2) /
+                             static_cast<double>(scores[side].cols()));
     }
   }
   return shares;

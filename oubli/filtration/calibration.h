@@ -30,6 +30,10 @@ struct Calibration {
   TensorView sample{};
   std::span<const std::uint32_t> sample_labels{};
   std::size_t sample_step = 1;
+  // What a means file keeps beside the means, if it does: samples per class, and per class and
+  // feature the sum of squared distances from the class's mean.
+  std::span<const std::uint64_t> counts{};
+  TensorView feature_scatter{};
 };
 
 }  // namespace oubli

@@ -7,8 +7,11 @@
 
 namespace oubli {
 
-ClassMeans::ClassMeans(std::size_t classes, std::size_t dimensions)
-    : means_(classes, dimensions), counts_(classes), scatter_(classes) {}
+ClassMeans::ClassMeans(std::size_t classes, std::size_t dimensions, bool per_dimension)
+    : means_(classes, dimensions),
+      counts_(classes),
+      scatter_(classes),
+      feature_scatter_(per_dimension ? classes : 0, per_dimension ? dimensions : 0) {}
 
 // Welford's update: one pass, no cancellation.
 template <typename T>
@@ -26,12 +29,24 @@ void ClassMeans::add_rows(MatrixView<const T> rows, std::span<const std::uint32_
     const auto update = [&](std::size_t d, std::size_t lane) {
       const double before = static_cast<double>(x[d]) - mean[d];
       mean[d] += before / n;
-      scatter[lane] += before * (static_cast<double>(x[d]) - mean[d]);
+      const double square = before * (static_cast<double>(x[d]) - mean[d]);
+      scatter[lane] += square;
+      return square;
     };
-    std::size_t d = 0;
-    for (; d + kLanes <= x.size(); d += kLanes)
-      for (std::size_t lane = 0; lane < kLanes; ++lane) update(d + lane, lane);
-    for (; d < x.size(); ++d) update(d, 0);
+    const auto update_all = [&](const auto& keep) {
+      std::size_t d = 0;
+      for (; d + kLanes <= x.size(); d += kLanes)
+        for (std::size_t lane = 0; lane < kLanes; ++lane) keep(d + lane, update(d + lane, lane));
+      for (; d < x.size(); ++d) keep(d, update(d, 0));
+    };
+    if (feature_scatter_.empty()) {
+      update_all([](std::size_t, double) {});
+    } else {
+      const std::span<float> squares = feature_scatter_.row(j);
+      update_all([&](std::size_t d, double square) {
+        squares[d] = static_cast<float>(static_cast<double>(squares[d]) + square);
+      });
+    }
     for (const double part : scatter) scatter_[j] += part;
   }
 }
@@ -45,7 +60,8 @@ void ClassMeans::add(MatrixView<const double> rows, std::span<const std::uint32_
 
 // Chan, Golub and LeVeque's formula for two parts.
 void ClassMeans::merge(const ClassMeans& other) {
-  OUBLI_ASSERT(classes() == other.classes() && dimensions() == other.dimensions());
+  OUBLI_ASSERT(classes() == other.classes() && dimensions() == other.dimensions() &&
+               feature_scatter_.rows() == other.feature_scatter_.rows());
   for (std::size_t j = 0; j < classes(); ++j) {
     if (other.counts_[j] == 0) continue;
     const auto n = static_cast<double>(counts_[j]), m = static_cast<double>(other.counts_[j]);
@@ -54,6 +70,11 @@ void ClassMeans::merge(const ClassMeans& other) {
       const double difference = other.means_(j, d) - means_(j, d);
       means_(j, d) += difference * (m / (n + m));
       squared_distance += difference * difference;
+      if (feature_scatter_.empty()) continue;
+      const double both = static_cast<double>(feature_scatter_(j, d)) +
+                          static_cast<double>(other.feature_scatter_(j, d));
+      feature_scatter_(j, d) =
+          static_cast<float>(both + difference * difference * (n * m / (n + m)));
     }
     scatter_[j] += other.scatter_[j] + squared_distance * (n * m / (n + m));
     counts_[j] += other.counts_[j];

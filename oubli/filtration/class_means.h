@@ -13,7 +13,8 @@ namespace oubli {
 // batches. Parts gathered by different threads or ranks merge. All in double.
 class ClassMeans {
  public:
-  ClassMeans(std::size_t classes, std::size_t dimensions);
+  // `per_dimension`: gather feature_scatter(), too, which takes half as much memory again.
+  ClassMeans(std::size_t classes, std::size_t dimensions, bool per_dimension = false);
 
   // rows(i, :) belongs to class labels[i]. Labels must be below classes(), values finite.
   void add(MatrixView<const float> rows, std::span<const std::uint32_t> labels);
@@ -26,6 +27,9 @@ class ClassMeans {
   [[nodiscard]] std::span<const std::uint64_t> counts() const { return counts_; }
   // Per class: the sum over its samples of the squared distance from the mean.
   [[nodiscard]] std::span<const double> scatter() const { return scatter_; }
+  // The same per class and dimension, classes x dimensions; empty unless asked for. In single
+  // precision: it is used as a weight, where digits do not count.
+  [[nodiscard]] const Matrix<float>& feature_scatter() const { return feature_scatter_; }
   // Standard error of the mean of class j, root-mean-square over the dimensions; NaN below two
   // samples.
   [[nodiscard]] double standard_error(std::size_t j) const;
@@ -40,6 +44,7 @@ class ClassMeans {
   Matrix<double> means_;
   std::vector<std::uint64_t> counts_;
   std::vector<double> scatter_;  // per class: sum over samples of |x - m_j|^2
+  Matrix<float> feature_scatter_;
 };
 
 }  // namespace oubli

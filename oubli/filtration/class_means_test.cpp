@@ -55,6 +55,30 @@ TEST(ClassMeans, AgreesWithTwoPassesInLongDouble) {
   EXPECT_NEAR(means.within_variance(), static_cast<double>(scatter / (2000 - 3) / 4), 1e-10);
 }
 
+// In single precision: up to 300 roundings of 2^-24 each.
+TEST(ClassMeans, ScatterOfSingleFeaturesAddsUpAndMerges) {
+  const Data data = make_data(600, 3, 5);
+  ClassMeans whole(3, 5, true), first(3, 5, true), second(3, 5, true);
+  whole.add(data.rows.view(), data.labels);
+  first.add(data.rows.view().middle_rows(0, 250), std::span(data.labels).first(250));
+  second.add(data.rows.view().middle_rows(250, 350), std::span(data.labels).subspan(250));
+  first.merge(second);
+  for (std::size_t j = 0; j < 3; ++j) {
+    double sum = 0;
+    for (std::size_t d = 0; d < 5; ++d) {
+      double squares = 0;
+      for (std::size_t i = 0; i < 600; ++i)
+        if (data.labels[i] == j)
+          squares += std::pow(static_cast<double>(data.rows(i, d)) - whole.means()(j, d), 2);
+      EXPECT_NEAR(whole.feature_scatter()(j, d), squares, 300 * 6e-8 * squares);
+      EXPECT_NEAR(first.feature_scatter()(j, d), squares, 300 * 6e-8 * squares);
+      sum += squares;
+    }
+    EXPECT_NEAR(whole.scatter()[j], sum, 1e-8 * sum);
+  }
+  EXPECT_TRUE(ClassMeans(3, 5).feature_scatter().empty());
+}
+
 TEST(ClassMeans, BatchesAndMergesInAnyOrderAgree) {
   const Data data = make_data(999, 5, 7);
   ClassMeans whole(5, 7);

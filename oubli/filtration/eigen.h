@@ -4,6 +4,7 @@
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <span>
 
 #include "oubli/array/matrix.h"
 
@@ -19,6 +20,9 @@ using RowMajorMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eig
 }
 [[nodiscard]] inline Eigen::Map<RowMajorMatrix> eigen(MatrixView<double> m) {
   return {m.data(), eigen_index(m.rows()), eigen_index(m.cols())};
+}
+[[nodiscard]] inline Eigen::Map<const Eigen::RowVectorXd> eigen_row(std::span<const double> row) {
+  return {row.data(), eigen_index(row.size())};
 }
 
 }  // namespace oubli

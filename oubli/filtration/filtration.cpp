@@ -11,23 +11,6 @@
 namespace oubli {
 namespace {
 
-std::vector<double> rows_mean(const TensorView& matrix, std::span<const std::size_t> rows) {
-  std::vector<double> mean(matrix.shape[1]);
-  std::size_t next = 0;
-  for_each_row_block(matrix, [&](std::size_t first, MatrixView<const double> block) {
-    for (; next < rows.size() && rows[next] < first + block.rows(); ++next)
-      for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += block(rows[next] - first, d);
-  });
-  for (double& value : mean) value /= static_cast<double>(rows.size());
-  return mean;
-}
-
-double mean_over(std::span<const double> values, std::span<const std::size_t> chosen) {
-  double sum = 0;
-  for (const std::size_t i : chosen) sum += values[i];
-  return sum / static_cast<double>(chosen.size());
-}
-
 void check_means(const Calibration& calibration, std::size_t classes, std::size_t dimensions) {
   const TensorView& means = calibration.means;
   if (means.rank() != 2 || means.shape[0] != classes || means.shape[1] != dimensions)
@@ -38,12 +21,16 @@ void check_means(const Calibration& calibration, std::size_t classes, std::size_
 std::vector<std::string> warnings_of(const HeadView& head, const Calibration& calibration,
                                      const Target& target, const FiltrationPlan& plan) {
   std::vector<std::string> warnings;
+  if (plan.method != target.method)
+    warnings.push_back(fmt::format("method {} was used, not {}: {}", name_of(plan.method),
+                                   name_of(target.method), plan.explanation->too_few));
   if (!plan.solver->doubts.empty()) warnings.push_back(plan.solver->doubts);
   if (plan.solver->chosen == Solver::ridge && !std::isfinite(calibration.within_variance))
     warnings.push_back(
         "how far the data scatters within classes is not known, so solver ridge guesses its "
         "penalty: the result is not what the data itself would give");
-  if (target.method == Method::normalization) return warnings;
+  if (plan.method == Method::normalization) return warnings;
+  const bool explained = plan.method == Method::explained;
   if (head.classes() > head.features() + 1)
     warnings.push_back(
         fmt::format("{} classes and {} features: method {} disturbs retained classes here, "
@@ -54,10 +41,11 @@ std::vector<std::string> warnings_of(const HeadView& head, const Calibration& ca
                                    along.begin() + std::min<std::ptrdiff_t>(std::ssize(along), 10));
     warnings.push_back(fmt::format(
         "retained class {}{}: its mean is that of a forgotten class, or nearly. Method {} takes it "
-        "along, and the new model will not know it; normalization keeps it",
-        fmt::join(shown, ", "), along.size() > shown.size() ? ", ..." : "",
-        name_of(target.method)));
+        "along{}; normalization keeps it",
+        fmt::join(shown, ", "), along.size() > shown.size() ? ", ..." : "", name_of(target.method),
+        explained ? "" : ", and the new model will not know it"));
   }
+  if (explained) return warnings;  // nobody else knows where the mean went
   // W_z m + b_z = z has one solution. Where randomization sends the mean is drawn, but small beside
   // the logits, so that 0 will do.
   const std::size_t equations = plan.filter.split.retained.size() - (plan.centred ? 1 : 0);
@@ -110,8 +98,8 @@ Filtration Filtration::solve_on_logits(const HeadView* head, const Calibration& 
   // s_c = (mean of A over rows and columns R) - (mean of pi a_c) [the paper's formula for z].
   const std::vector<double> a_R = rows_mean(calibration.means, f.split_.retained);
   for (std::size_t n = 0; n < forget.size(); ++n)
-    f.shift_.push_back(mean_over(a_R, f.split_.retained) -
-                       mean_over(f.forgotten_logit_means_.row(n), f.split_.retained));
+    f.shift_.push_back(retained_mean(a_R, f.split_) -
+                       retained_mean(f.forgotten_logit_means_.row(n), f.split_));
   return f;
 }
 
@@ -135,6 +123,7 @@ FiltrationPlan plan_filtration(const HeadView& head, const std::optional<Calibra
                                Solver solver, Centring centring) {
   validate(head);
   FiltrationPlan plan;
+  plan.method = target.method;
   if (!needs_class_means(target.method)) {
     plan.on_logits =
         filter_without_means(target.method, split_for_deletion(head.classes(), forget));
@@ -144,8 +133,15 @@ FiltrationPlan plan_filtration(const HeadView& head, const std::optional<Calibra
          name_of(target.method));
   } else {
     const Filtration filtration = Filtration::solve(head, *calibration, forget, solver);
-    plan.filter = filtration.head_filter(head, target);
-    plan.on_logits = filtration.logit_filter(target);
+    Target used = target;
+    if (target.method == Method::explained) {
+      plan.explanation = explain_means(head, *calibration, filtration.split(), target);
+      used.explained = plan.explanation->logits;
+      if (!plan.explanation->too_few.empty()) used.method = Method::normalization;
+    }
+    plan.method = used.method;
+    plan.filter = filtration.head_filter(head, used);
+    plan.on_logits = filtration.logit_filter(used);
     plan.solver = filtration.report();
   }
   plan.row_sum = row_sum_ratio(head);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oubli/array/matrix.h"
+#include "oubli/filtration/explained.h"
 #include "oubli/filtration/filter.h"
 #include "oubli/filtration/head.h"
 #include "oubli/filtration/methods.h"
@@ -61,6 +62,10 @@ struct FiltrationPlan {
   std::optional<LogitFilter> on_logits = {};  // the same filter on logits; none for features
   double row_sum = 0;                         // row_sum_ratio() of the old head
   bool centred = false;
+  // The method that was carried out: the one asked for, or normalization where explained has too
+  // little to go by.
+  Method method = Method::normalization;
+  std::optional<Explanation> explanation = {};  // of method explained
 
   [[nodiscard]] bool rows_summed_to_zero() const { return row_sum < kRowsSumToZero; }
 };

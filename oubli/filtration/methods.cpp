@@ -26,12 +26,19 @@ std::optional<LogitFilter> filter_without_means(Method method, ClassSplit split)
     case Method::centre:
       return centre_filter(std::move(split));
     case Method::normalization:
+    case Method::explained:
     case Method::randomization:
     case Method::zeroing:
     case Method::custom:
       break;
   }
   return std::nullopt;
+}
+
+double retained_mean(std::span<const double> logits, const ClassSplit& split) {
+  double sum = 0;
+  for (const std::size_t j : split.retained) sum += logits[j];
+  return sum / static_cast<double>(split.retained.size());
 }
 
 Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
@@ -44,7 +51,14 @@ Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
            target.custom.rows(), target.custom.cols(), d.rows(), d.cols());
     require_finite(target.custom, "target");
   }
+  const bool explained = target.method == Method::explained;
+  OUBLI_ASSERT(!explained ||
+               (target.explained.rows() == d.rows() && target.explained.cols() == split.classes));
   for (std::size_t n = 0; n < d.rows(); ++n) {
+    // What the explained logits change, centred, comes on top of normalization's shift.
+    const double centres =
+        explained ? retained_mean(a.row(n), split) - retained_mean(target.explained.row(n), split)
+                  : 0;
     RandomStream random(target.seed,
                         task_id("randomization target", {target.model, split.forgotten[n]}));
     for (std::size_t i = 0; i < d.cols(); ++i) {
@@ -52,6 +66,9 @@ Matrix<double> target_offsets(const Target& target, const ClassSplit& split,
       switch (target.method) {
         case Method::normalization:
           d(n, i) = shift[n];
+          break;
+        case Method::explained:
+          d(n, i) = target.explained(n, split.retained[i]) - pi_a + centres + shift[n];
           break;
         case Method::randomization:
           d(n, i) = random.normal() - pi_a;

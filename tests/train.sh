@@ -80,7 +80,7 @@ expect 2 'inputs are never overwritten' "$program" train mnist --network descrip
   -o description.json --force
 expect 0 'on 90 images' "$program" predict retrained.onnx --data mnist -o retrained.npy
 # A receipt also verifies where the processor has other instructions: rounding is all that differs.
-expect 0 'written: filtered.onnx' env OUBLI_ONNXRUNTIME=/nonexistent \
+expect 0 '-> filtered.onnx, 9 left' env OUBLI_ONNXRUNTIME=/nonexistent \
   "$program" -q forget model.onnx --class 3 --data mnist -o filtered.onnx
 expect 0 'passed    the new head, computed anew' env OUBLI_ONNXRUNTIME=/nonexistent \
   DNNL_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=SSE41 \

@@ -5,11 +5,65 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
-#include <utility>
+#include <span>
+#include <sstream>
 
 #include "oubli/base/error.h"
+#include "oubli/base/names.h"
+#include "oubli/cli/result_stream.h"
+#include "oubli/cli/terminal.h"
 
 namespace oubli::cli {
+namespace {
+
+// Options and commands with their descriptions, in 80 columns.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return row(make_option_name(option, positional) + make_option_opts(option),
+               make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return row(command->get_name(), command->get_description());
+  }
+  // What may be given several times is given one at a time: no "...".
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    std::string text = option->get_type_name().empty() ? "" : " " + option->get_type_name();
+    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
+    return text + (option->get_required() ? " (needed)" : "");
+  }
+  // Paragraphs are filled; what is indented, examples, stays as it is.
+  std::string make_footer(const CLI::App* app) const override {
+    std::istringstream lines(app->get_footer());
+    std::string out = "\n", prose;
+    const auto end_prose = [&] {
+      if (!prose.empty()) out += broken(prose, kColumns);
+      prose.clear();
+    };
+    for (std::string text; std::getline(lines, text);) {
+      const bool own_line = text.empty() || text.starts_with("  ");
+      if (own_line) end_prose();
+      if (own_line)
+        out += text + '\n';
+      else
+        prose += (prose.empty() ? "" : " ") + text;
+      if (text.ends_with(":")) end_prose();
+    }
+    end_prose();
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kColumns = 80, kNames = 26;
+  static std::string row(const std::string& names, const std::string& text) {
+    if (names.size() + 4 > kNames)
+      return "  " + names + '\n' + broken(std::string(kNames, ' ') + text, kColumns, kNames);
+    return broken(fmt::format("  {:<{}}{}", names, kNames - 2, text), kColumns, kNames);
+  }
+};
+
+}  // namespace
 
 Option* Option::required(bool needed) {
   option_->required(needed);
@@ -186,6 +240,17 @@ Option* Command::add_flag(const std::string& name, const std::function<void()>& 
   return keep(app_->add_flag_callback(name, given, help));
 }
 
+void Command::add_text(const std::string& name, const std::function<std::string()>& text,
+                       const std::string& help) {
+  app_->add_flag_callback(
+      name,
+      [text] {
+        fmt::print(results(), "{}", text());
+        throw CLI::Success();
+      },
+      help);
+}
+
 Option* Command::get_option(const std::string& name) { return keep(app_->get_option(name)); }
 
 void Command::remove_option(const Option* option) { app_->remove_option(option->option_); }
@@ -199,6 +264,7 @@ CommandLine::CommandLine(std::unique_ptr<CLI::App> app) : Command(*app), owned_(
 CommandLine::CommandLine(const std::string& help, const std::string& name,
                          const std::string& version)
     : CommandLine(std::make_unique<CLI::App>(help, name)) {
+  app_->formatter(std::make_shared<Help>());
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
   app_->fallthrough();  // options of the program may follow the subcommand
@@ -213,21 +279,82 @@ std::vector<std::string> CommandLine::commands() const {
   return names;
 }
 
+namespace {
+
+// Every "--name" and "-n" that the command knows, those of the whole program included.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent())
+    for (const CLI::Option* const option : at->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    }
+  for (const CLI::App* const group :
+       app.get_subcommands([](const CLI::App* a) { return a->get_name().empty(); }))
+    for (const CLI::Option* const option : group->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// "oubli forget", "oubli"
+std::string full_name(const CLI::App& command) {
+  const CLI::App* const parent = command.get_parent();
+  return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
+}
+
+// The first option that the command does not have, and the nearest that it has.
+void check_option_names(const CLI::App& command, std::span<const std::string> words) {
+  const std::vector<std::string> names = option_names(command);
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.size() < 4 || !name.starts_with("--")) continue;
+    if (std::ranges::find(names, name) != names.end()) continue;
+    fail(ErrorCode::usage, "{}: no such option of '{}'; did you mean {}?", name, full_name(command),
+         nearest_names(name, names, 1)[0]);
+  }
+}
+
+// What is wrong with the words, in our words.
+[[noreturn]] void fail_words(const CLI::App& app, const CLI::ParseError& error,
+                             std::span<const std::string> words) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  check_option_names(command, words);
+  const std::string what = error.what();
+  const std::string help = fmt::format("see '{} --help'", full_name(command));
+  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (!unexpected) fail(ErrorCode::usage, "{}; {}", what, help);
+  // Words that nothing takes come after a colon.
+  const std::string_view left =
+      std::string_view(what).substr(std::min(what.size(), what.find(": ")));
+  bool after_class = false;
+  for (const std::string& word : words) {
+    after_class = after_class || word == "--class";
+    if (word.starts_with("-") || left.find(word) == std::string_view::npos) continue;
+    fail(ErrorCode::usage, "{}: nothing takes this word; {}", word,
+         after_class ? "name several classes as --class A --class B" : help);
+  }
+  fail(ErrorCode::usage, "{}; {}", what, help);
+}
+
+}  // namespace
+
 bool CommandLine::run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0;
+    // --help and its like
+    if (error.get_exit_code() == 0) return app_->exit(error) == 0;
+    fail_words(*app_, error, std::vector<std::string>(argv + 1, argv + argc));
   }
   return true;
 }
 
-void CommandLine::run_words(std::vector<std::string> words) {
-  std::ranges::reverse(words);  // as the library takes them
+void CommandLine::run_words(const std::vector<std::string>& words) {
   try {
-    app_->parse(std::move(words));
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as the library does
   } catch (const CLI::ParseError& error) {
-    fail(ErrorCode::usage, "{}", error.what());
+    if (error.get_exit_code() != 0) fail_words(*app_, error, words);
   }
 }
 

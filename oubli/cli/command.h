@@ -92,6 +92,9 @@ class Command {
   Option* add_flag(const std::string& name, bool& value, const std::string& help);
   Option* add_flag(const std::string& name, const std::function<void()>& given,
                    const std::string& help);
+  // A flag like --help: prints a text, and nothing else is done.
+  void add_text(const std::string& name, const std::function<std::string()>& text,
+                const std::string& help);
   // One that is there.
   Option* get_option(const std::string& name);
   void remove_option(const Option* option);
@@ -125,7 +128,7 @@ class CommandLine : public Command {
   // Reads the words and does the work; false if they make no sense, which has been said then.
   [[nodiscard]] bool run(int argc, char** argv);
   // The same without the program's name; Error{usage} if they make no sense.
-  void run_words(std::vector<std::string> words);
+  void run_words(const std::vector<std::string>& words);
 
  private:
   explicit CommandLine(std::unique_ptr<CLI::App> app);

@@ -14,9 +14,12 @@
 #include "oubli/base/progress.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/forget_summary.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
 #include "oubli/cli/result_stream.h"
+#include "oubli/cli/terminal.h"
+#include "oubli/evidence/keys.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/report/read_report.h"
@@ -35,6 +38,7 @@ struct ForgetOptions : RequestOptions {
   bool dry_run = false;
   bool force = false;
   bool json = false;
+  bool full = false;
 };
 
 // The receipt that came with the input, if it did: then the new one continues the chain.
@@ -49,8 +53,8 @@ std::optional<std::filesystem::path> find_previous(const ForgetOptions& options,
   if (is_output_of(receipt, digest)) return path;
   if (given)
     fail(ErrorCode::bad_input, "{}: is not the receipt of {}", path.string(), options.model);
-  say(fmt::format("{}: belongs to another file than {}; not chained", path.string(),
-                  options.model));
+  remark(fmt::format("note: {} belongs to another file than {}; not chained", path.string(),
+                     options.model));
   return std::nullopt;
 }
 
@@ -77,8 +81,63 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
   if (const std::string ending = output.extension().string();
       (ending == ".onnx" || ending == ".npz" || ending == ".npy" || ending == ".safetensors") &&
       ending != model.format())
-    say(fmt::format("{}: will be {} {} file, like the model, whatever its name says",
-                    output.string(), model.format() == ".onnx" ? "an" : "a", model.format()));
+    remark(fmt::format("note: {} is {} {} file, like the model, whatever its name says",
+                       output.string(), model.format() == ".onnx" ? "an" : "a", model.format()));
+}
+
+// What appeared beside the new model.
+std::string describe_written(const ForgetOptions& options, const ForgetPlan& plan,
+                             const ForgetOutputs& outputs) {
+  std::vector<std::string> endings{".receipt.json"};
+  if (plan.means && std::filesystem::exists(means_path(options.output)))
+    endings.emplace_back(".means.npz");
+  if (outputs.class_names) endings.emplace_back(".class-names.txt");
+  if (outputs.attest) endings.emplace_back(".intoto.jsonl");
+  if (outputs.bundle) endings.emplace_back(".sigstore.json");
+  return told(fmt::format("Beside {}: {}.",
+                          std::filesystem::path(options.output).filename().string(),
+                          fmt::join(endings, ", ")));
+}
+
+// Everything there is to say.
+void print_full(const ForgetOptions& options, const LoadedModel& loaded,
+                const ForgetRequest& request, const ForgetPlan& plan, const ForgetOutcome& outcome,
+                const ForgetOutputs& outputs) {
+  fmt::print(results(), "{}{}", describe_model(*loaded.model, loaded.class_names),
+             describe_plan(loaded.inputs, request, plan, outcome));
+  if (options.dry_run) {
+    fmt::print(results(), "dry run: nothing was written\n");
+    return;
+  }
+  fmt::print(results(), "{}", describe_findings(*loaded.model, outcome));
+  fmt::print(results(), "\n{}{}",
+             line("written: {} ({} classes)", options.output, plan.split().retained.size()),
+             line("receipt: {}", receipt_path(options.output).string()));
+  if (outputs.attest)
+    fmt::print(results(), "{}", line("signed:  {}", evidence_path(options.output).string()));
+  if (outputs.bundle)
+    fmt::print(results(), "{}", line("bundle:  {}", bundle_path(options.output).string()));
+  if (plan.means && std::filesystem::exists(means_path(options.output)))
+    fmt::print(results(), "{}", line("means:   {}", means_path(options.output).string()));
+  fmt::print(results(), "{}", describe_digests(plan, outcome));
+}
+
+void print_summary(const ForgetOptions& options, const LoadedModel& loaded,
+                   const ForgetRequest& request, const ForgetPlan& plan,
+                   const ForgetOutcome& outcome, const ForgetOutputs& outputs) {
+  fmt::print(results(), "{}{}",
+             headline(loaded.inputs, request, plan, options.dry_run ? "" : options.output),
+             findings_in_words(loaded.inputs, request, outcome));
+  if (options.dry_run)
+    fmt::print(results(), "{}",
+               told("Dry run: nothing was written. More: --full; limits: --limits."));
+  else
+    fmt::print(results(), "{}{}{}", checks_in_words(outcome),
+               describe_written(options, plan, outputs),
+               labelled("To do:", Look::bold,
+                        fmt::format("delete {}, its means and all copies. More: --full, --limits.",
+                                    options.model)));
+  remark_on(loaded.inputs, plan, outcome);
 }
 
 void run(ForgetOptions options) {
@@ -95,11 +154,13 @@ void run(ForgetOptions options) {
   if ((options.attest || options.bundle) && (options.sign.empty() || options.no_attest))
     fail(ErrorCode::usage, "{} needs --sign KEY{}", options.attest ? "--attest" : "--bundle",
          options.no_attest ? ", and no --no-attest" : "");
-  const LoadedModel loaded = load(options);
+  LoadedModel loaded = open_model(options);
   const ForgetRequest request = make_request(options, loaded);
   if (!options.dry_run) check_outputs(options, *loaded.model);
+  if (!options.sign.empty()) (void)PrivateKey::read(options.sign);
   ForgetOutputs outputs;
   outputs.previous_receipt = find_previous(options, *loaded.model);
+  run_on_data(loaded, options);
 
   const ForgetPlan plan = plan_forget(loaded.inputs, request, loaded.stop);
   if (options.dry_run) {
@@ -111,9 +172,7 @@ void run(ForgetOptions options) {
       json.update(plan_json(loaded.inputs, request, plan, outcome));
       fmt::print(results(), "{}\n", to_text(json, 1));
     } else {
-      fmt::print(results(), "{}{}dry run: nothing was written\n",
-                 describe_model(*loaded.model, loaded.class_names),
-                 describe_plan(loaded.inputs, request, plan, outcome));
+      (options.full ? print_full : print_summary)(options, loaded, request, plan, outcome, outputs);
     }
     return;
   }
@@ -134,23 +193,7 @@ void run(ForgetOptions options) {
     fmt::print(results(), "{}", outcome.receipt);
     return;
   }
-  fmt::print(results(), "{}{}", describe_model(*loaded.model, loaded.class_names),
-             describe_plan(loaded.inputs, request, plan, outcome));
-  fmt::print(results(), "{}", describe_findings(*loaded.model, outcome));
-  fmt::print(results(), "\n{}{}",
-             line("written: {} ({} classes)", options.output, plan.split().retained.size()),
-             line("receipt: {}", receipt_path(options.output).string()));
-  if (outputs.attest)
-    fmt::print(results(), "{}", line("signed:  {}", evidence_path(options.output).string()));
-  if (outputs.bundle)
-    fmt::print(results(), "{}", line("bundle:  {}", bundle_path(options.output).string()));
-  if (plan.means && std::filesystem::exists(means_path(options.output)))
-    fmt::print(results(), "{}", line("means:   {}", means_path(options.output).string()));
-  fmt::print(results(), "{}", describe_digests(plan, outcome));
-  fmt::print(results(), "\nWhat this does not do:\n");
-  for (const std::string& limit : limits_of_the_method()) fmt::print(results(), "- {}\n", limit);
-  if (request.forget.size() == 1)
-    say("Further requests pending? Done together (--class A --class B) they leave less behind.");
+  (options.full ? print_full : print_summary)(options, loaded, request, plan, outcome, outputs);
 }
 
 }  // namespace
@@ -182,6 +225,8 @@ void add_forget(Command& app) {
                     "Although the model seems to be wrong about the data's labels");
   command->add_flag("--force", options->force, "Replace outputs that exist");
   command->add_flag("--json", options->json, "Print the receipt as JSON");
+  command->add_flag("--full", options->full, "Print every figure, name and digest");
+  command->add_text("--limits", limits_text, "Print what forgetting does not do, and nothing else");
   command->footer(
       "Methods: normalization (default), naive, randomization, zeroing, centre, custom "
       "(--target).\n"

@@ -8,6 +8,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/printable.h"
 #include "oubli/base/text_table.h"
+#include "oubli/cli/terminal.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli::cli {
@@ -157,6 +158,12 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   if (outcome.leaks)
     for (const std::string& what : outcome.leaks->not_checked)
       text += line("not checked: {}", what);
+  return text;
+}
+
+std::string limits_text() {
+  std::string text = "What forgetting does not do, and no receipt proves:\n";
+  for (const std::string& limit : limits_of_the_method()) text += told("- " + limit, 2);
   return text;
 }
 

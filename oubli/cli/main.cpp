@@ -14,18 +14,19 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/names.h"
-#include "oubli/base/printable.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/terminal.h"
 
 namespace {
 
 using oubli::ErrorCode;
 
 int report(ErrorCode code, std::string_view message) {
-  fmt::print(stderr, "oubli: {}\n", oubli::printable(message));
+  oubli::cli::say_remarks();
+  oubli::cli::say_error(message);
   return static_cast<int>(code);
 }
 
@@ -82,6 +83,7 @@ int main(int argc, char** argv) {
                   argv[1], oubli::nearest_names(argv[1], commands, 1)[0]);
     }
     if (!app.run(argc, argv)) return static_cast<int>(ErrorCode::usage);
+    oubli::cli::say_remarks();
     // Small results wait in a buffer until now.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
       oubli::fail(ErrorCode::io, "standard output cannot be written: {}", std::strerror(errno));

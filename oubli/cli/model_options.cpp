@@ -184,7 +184,7 @@ HeadChoice head_choice(const ModelOptions& options) {
   return choice;
 }
 
-LoadedModel load(const ModelOptions& options) {
+LoadedModel open_model(const ModelOptions& options) {
   if (!options.has_data() && !options.labels.empty())
     fail(ErrorCode::usage, "--labels: labels of what? --features or --logits is missing");
   if (!options.has_data() && (options.samples || options.random_samples))
@@ -194,7 +194,7 @@ LoadedModel load(const ModelOptions& options) {
          "--samples chooses what class means are made from, and --means gives them");
   if (options.random_samples && !options.samples)
     fail(ErrorCode::usage, "--random-samples: how many? --samples S is missing");
-  const RunOptions run = options.run_options();
+  (void)options.run_options();  // makes sense
   const bool runs = options.has_inputs();
   if (const std::string option = options.given_run_option(); !runs && !option.empty())
     fail(ErrorCode::usage, "{} is for inputs that the model is run on, and --data gives none",
@@ -236,13 +236,23 @@ LoadedModel load(const ModelOptions& options) {
     loaded.class_names = std::move(*names);
   else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
     loaded.class_names = loaded.inputs.means->class_names;
-  loaded.stop = runs ? stop_on_interrupt() : StopScope::current();
-  if (runs) {
-    loaded.run = std::make_unique<ModelRun>(*loaded.model, run, loaded.class_names, loaded.stop);
-    loaded.inputs.data = loaded.run->calibration();
-    loaded.inputs.run = loaded.run.get();
-  }
+  loaded.stop = StopScope::current();
   loaded.samples = {options.samples, options.random_samples, options.seed};
+  return loaded;
+}
+
+void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
+  if (!options.has_inputs()) return;
+  loaded.stop = stop_on_interrupt();
+  loaded.run = std::make_unique<ModelRun>(*loaded.model, options.run_options(), loaded.class_names,
+                                          loaded.stop);
+  loaded.inputs.data = loaded.run->calibration();
+  loaded.inputs.run = loaded.run.get();
+}
+
+LoadedModel load(const ModelOptions& options) {
+  LoadedModel loaded = open_model(options);
+  run_on_data(loaded, options);
   return loaded;
 }
 

@@ -69,6 +69,9 @@ struct LoadedModel {
   SampleChoice samples;
   std::stop_token stop;  // Ctrl-C, once a run has been started
 };
+// In two steps, so that what else was asked for can be checked before the model runs.
+[[nodiscard]] LoadedModel open_model(const ModelOptions& options);
+void run_on_data(LoadedModel& loaded, const ModelOptions& options);
 [[nodiscard]] LoadedModel load(const ModelOptions& options);
 
 }  // namespace oubli::cli

@@ -6,7 +6,7 @@
 
 #include "oubli/array/array_file.h"
 #include "oubli/base/names.h"
-#include "oubli/base/progress.h"
+#include "oubli/cli/terminal.h"
 #include "oubli/model/name_text.h"
 
 namespace oubli::cli {
@@ -25,8 +25,13 @@ Matrix<double> read_target(const std::string& where, std::size_t forgotten, std:
 }
 
 void RequestOptions::add_request(Command& command) {
-  command.add_option("model", model, "The model: .npz, .safetensors or .onnx")->required();
-  command.add_option("--class", classes, "Class to forget, by index or name; may be repeated")
+  command
+      .add_option("model", model,
+                  "The model: .onnx, .pth, .safetensors, .npz, .h5, .keras, .pkl, ...")
+      ->required();
+  command
+      .add_option("--class", classes,
+                  "Class to forget, by name or index; --class A --class B for several")
       ->one_at_a_time()  // else it would take the model's name for a class, too
       ->required();
   command
@@ -71,7 +76,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   const auto compare = [&](std::span<const std::string> own, std::span<const std::string> given,
                            const std::string& what) {
     for (const std::string& warning : check_names_agree(own, given, request.forget, what))
-      say("warning: " + warning);
+      remark("warning: " + warning);
   };
   if (const auto own = loaded.model->class_names())
     compare(*own, loaded.class_names, options.class_names);

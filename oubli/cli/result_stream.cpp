@@ -8,6 +8,7 @@
 #include "oubli/base/error.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/terminal.h"
 
 namespace oubli::cli {
 namespace {
@@ -57,9 +58,11 @@ std::string answer_to(const std::vector<std::string>& words, std::string* printe
   try {
     app.run_words(words);
   } catch (...) {
+    say_remarks();
     if (printed != nullptr) *printed = stream.text();
     throw;
   }
+  say_remarks();
   return stream.text();
 }
 

@@ -10,9 +10,11 @@
 #include "oubli/base/printable.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/forget_text.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/request_options.h"
 #include "oubli/cli/result_stream.h"
+#include "oubli/cli/terminal.h"
 #include "oubli/evidence/evidence_file.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/claims.h"
@@ -48,10 +50,34 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
     fmt::print(results(), "{}\n", to_text(json, 1));
     return;
   }
+  const auto count = [&](VerifyStep::State state) {
+    return std::ranges::count(steps, state, &VerifyStep::state);
+  };
+  using State = VerifyStep::State;
+  const std::string figures =
+      fmt::format("{} checks passed, {} failed, {} not made.", count(State::passed),
+                  count(State::failed), count(State::not_made));
+  fmt::print(results(), "{}",
+             labelled(options.receipt + (passed ? " verifies:" : " does NOT verify:"),
+                      passed ? Look::good : Look::bad, figures));
+  constexpr std::size_t kHang = 10;
   for (const VerifyStep& step : steps)
-    fmt::print(results(), "{}", line("{:8}  {}: {}", name_of(step.state), step.what, step.detail));
-  fmt::print(results(), "\nWhat a receipt does not prove:\n");
-  for (const std::string& limit : limits_of_the_method()) fmt::print(results(), "- {}\n", limit);
+    fmt::print(
+        results(), "{}",
+        told(fmt::format("{:8}  {}: {}", name_of(step.state), step.what, step.detail), kHang));
+  fmt::print(results(), "{}", told("What this does not prove: --limits."));
+}
+
+// NEW of NEW.receipt.json, NEW.intoto.jsonl, NEW.sigstore.json, if it is there.
+std::string model_beside(const std::string& receipt) {
+  for (const std::string_view ending : {".receipt.json", ".intoto.jsonl", ".sigstore.json"})
+    if (receipt.ends_with(ending)) {
+      std::string model = receipt.substr(0, receipt.size() - ending.size());
+      if (std::filesystem::exists(model)) return model;
+    }
+  fail(ErrorCode::usage,
+       "{}: the model it is about is not beside it under its own name; name it with --model NEW",
+       receipt);
 }
 
 // Inputs are made as the receipt says. What the command line says comes first: receipts of earlier
@@ -141,6 +167,9 @@ nlohmann::ordered_json receipt_of(const VerifyOptions& options, VerifyInputs& in
 }
 
 void run(VerifyOptions options) {
+  if (options.new_model.empty()) options.new_model = model_beside(options.receipt);
+  for (std::string* const name : {&options.model, &options.new_model})
+    while (name->size() > 1 && name->ends_with('/')) name->pop_back();
   VerifyInputs inputs;
   std::vector<VerifyStep> steps;
   const auto receipt = receipt_of(options, inputs, steps);
@@ -189,7 +218,8 @@ void add_verify(Command& app) {
       ->add_option("receipt", options->receipt,
                    "NEW.receipt.json, NEW.intoto.jsonl or NEW.sigstore.json")
       ->required();
-  command->add_option("--model", options->new_model, "The new model")->required();
+  command->add_option("--model", options->new_model,
+                      "The new model (default: the one beside the receipt)");
   command
       ->add_option("--key,--pubkey", options->keys,
                    "Public key of whoever signed; several, if several did")
@@ -215,12 +245,13 @@ void add_verify(Command& app) {
                       "The seed, where the receipt holds a digest of it only");
   options->add_run(*command);
   command->add_flag("--json", options->json, "Print the result as JSON");
+  command->add_text("--limits", limits_text, "Print what no receipt proves, and nothing else");
   command->footer(
       "Exit code 5 if a check fails, 0 if all that were made passed. Samples are chosen and "
       "inputs\n"
       "made as the receipt says; those options are for receipts that do not.\n\n"
       "Examples:\n"
-      "  oubli verify new.npz.receipt.json --model new.npz --pubkey receipts.key.pub\n"
+      "  oubli verify new.npz.receipt.json --key receipts.key.pub\n"
       "  oubli verify new.npz.receipt.json --model new.npz --original old.npz --means means.npz");
   command->callback([options] { run(*options); });
 }

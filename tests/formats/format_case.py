@@ -51,7 +51,7 @@ class FormatCase(unittest.TestCase):
         return out + err
 
     def forget(self, name, *words, out, code=0):
-        got, stdout, stderr = oubli("forget", self.at(name), *words, "-o", self.at(out))
+        got, stdout, stderr = oubli("forget", self.at(name), *words, "-o", self.at(out), "--full")
         self.assertEqual(got, code, (name, words, stdout, stderr))
         if code:
             self.assertFalse(

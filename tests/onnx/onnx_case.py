@@ -87,7 +87,9 @@ class OnnxCase(unittest.TestCase):
         for leftover in os.listdir(self.folder):
             if leftover.startswith(out):
                 os.remove(self.at(leftover))
-        got, stdout, stderr = oubli("forget", self.model(name), "-o", self.at(out), *words, env=env)
+        got, stdout, stderr = oubli(
+            "forget", self.model(name), "-o", self.at(out), "--full", *words, env=env
+        )
         self.assertEqual(got, code, (name, words, stdout, stderr))
         if code:
             self.assertFalse(

@@ -105,16 +105,19 @@ void check_distinct(const Population& population, const PopulationPass& pass) {
              population.files.empty() ? std::to_string(j) : population.model_name(j));
 }
 
-// All models, also those that are not probed, and before hours of attacks.
-void check_values(const Population& features, const AuditOptions& options) {
+Matrix<float> features_of(const Population& features, std::size_t model) {
   std::vector<std::uint32_t> rows(features.samples);
   std::iota(rows.begin(), rows.end(), 0U);
+  auto x = Matrix<float>::for_overwrite(rows.size(), features.columns);
+  read_finite(features, model, rows, x);
+  return x;
+}
+
+// All models, also those that are not probed, and before hours of attacks.
+void check_values(const Population& features, const AuditOptions& options) {
   run_tasks(
       features.models, options.workers,
-      [&](std::size_t model, unsigned) {
-        auto x = Matrix<float>::for_overwrite(rows.size(), features.columns);
-        read_finite(features, model, rows, x);
-      },
+      [&](std::size_t model, unsigned) { static_cast<void>(features_of(features, model)); },
       options.stop);
 }
 
@@ -147,14 +150,10 @@ template <typename Measure>
 std::optional<MeanStd> over_models(const Population& features, const AuditOptions& options,
                                    const Measure& measure) {
   std::vector<std::optional<double>> found(probed_models(features));
-  std::vector<std::uint32_t> rows(features.samples);
-  std::iota(rows.begin(), rows.end(), 0U);
   run_tasks(
       found.size(), options.workers,
       [&](std::size_t model, unsigned) {
-        auto x = Matrix<float>::for_overwrite(rows.size(), features.columns);
-        read_finite(features, model, rows, x);
-        found[model] = measure(model, x);
+        found[model] = measure(model, features_of(features, model));
       },
       options.stop);
   std::vector<double> values;
@@ -167,12 +166,8 @@ std::optional<MeanStd> over_models(const Population& features, const AuditOption
 // CKA of the models of one population with one model of another.
 std::optional<MeanStd> cka_with(const Population& features, const Population& other,
                                 const AuditOptions& options, bool skip_first) {
-  std::vector<std::uint32_t> rows(other.samples);
-  std::iota(rows.begin(), rows.end(), 0U);
-  auto reference = Matrix<float>::for_overwrite(rows.size(), other.columns);
-  read_finite(other, 0, rows, reference);
+  const Matrix<float> reference = features_of(other, 0);
   if (skip_first && features.models < 2) return std::nullopt;
-  std::vector<double> values;
   const auto all = over_models(features, options, [&](std::size_t model, const Matrix<float>& x) {
     return skip_first && model == 0 ? std::optional(1.0) : linear_cka(x, reference);
   });
@@ -257,6 +252,11 @@ ProbeFigures probe_layer(const FeatureLayer& layer, std::size_t label, const Aud
   if (layer.seen && layer.unseen)
     figures.cka = cka_with(*layer.seen, *layer.unseen, options, false);
   if (layer.unseen) figures.cka_floor = cka_with(*layer.unseen, *layer.unseen, options, true);
+  if (layer.seen && layer.before)
+    figures.cka_before =
+        over_models(*layer.seen, options, [&](std::size_t model, const Matrix<float>& x) {
+          return linear_cka(x, features_of(*layer.before, model));
+        });
   figures.sentence = probe_sentence(figures) + probed_sentence(layer, figures);
   return figures;
 }
@@ -307,11 +307,15 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
            input.before->name, input.before->models, input.seen.name, input.seen.models);
   }
   for (const FeatureLayer& layer : input.features)
-    for (const auto* features : {&layer.seen, &layer.unseen})
+    for (const auto* features : {&layer.seen, &layer.unseen, &layer.before})
       if (*features) {
         if ((*features)->columns == 0)
           fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
         check_population(**features, samples, (*features)->columns, 1);
+        const bool before = features == &layer.before;
+        if (before && layer.seen && layer.before->models != layer.seen->models)
+          fail(ErrorCode::bad_input, "{}: {} models, but {} of {}: each before and after",
+               layer.before->name, layer.before->models, layer.seen->models, layer.seen->name);
       }
 
   AuditResult result;
@@ -329,7 +333,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   check_distinct(input.unseen, unseen);
   check_different(input.seen, seen, input.unseen, unseen);
   for (const FeatureLayer& layer : input.features)
-    for (const auto* features : {&layer.seen, &layer.unseen})
+    for (const auto* features : {&layer.seen, &layer.unseen, &layer.before})
       if (*features) check_values(**features, options);
   if (input.before) {
     const PopulationPass before = pass_over(*input.before, samples, options);

@@ -18,9 +18,10 @@ namespace oubli {
 
 // "Could anyone tell that these models have seen the class?" k classes, |C| forgotten, k' retained.
 struct FeatureLayer {
-  std::string name;                  // empty: what the head is given
-  std::optional<Population> seen;    // features of the seen models
-  std::optional<Population> unseen;  // the same of unseen ones
+  std::string name;                       // empty: what the head is given
+  std::optional<Population> seen;         // features of the seen models
+  std::optional<Population> unseen;       // the same of unseen ones
+  std::optional<Population> before = {};  // of the seen models before unlearning
 };
 
 struct AuditInput {
@@ -60,15 +61,15 @@ struct Misclassification {
 // A linear probe on the features: AUC of "is this sample of class `label`", cross-fitted, over the
 // first kProbedModels models: probing every model of a large population costs much and says little
 // more. Recall: the share of the class's samples that a probe of all classes gives back. CKA: how
-// alike the features of seen and unseen models are, and those of unseen ones among each other
-// (feature_figures.h).
+// alike the features of seen and unseen models are, those of unseen ones among each other, and each
+// seen model's to its own before unlearning (feature_figures.h).
 inline constexpr std::size_t kProbedModels = 10;
 struct ProbeFigures {
   std::size_t label = 0;
   std::string layer;                               // empty: what the head is given
   std::size_t seen_models = 0, unseen_models = 0;  // that were probed
   std::optional<MeanStd> seen, unseen;
-  std::optional<MeanStd> recall_seen, recall_unseen, cka, cka_floor;
+  std::optional<MeanStd> recall_seen, recall_unseen, cka, cka_floor, cka_before;
   std::string seen_reason, unseen_reason;  // why one is missing
   std::string sentence;                    // what it means, and how many models were probed
 };

@@ -49,6 +49,18 @@ TEST(AuditAttackers, ProbesEveryLayer) {
   const AuditResult same = audit(s.input, quick());
   EXPECT_NEAR(same.probes[0].cka_floor->mean, 1, 1e-9);
   EXPECT_NEAR(same.probes[0].cka_floor->std, 0, 1e-6);
+  // Each model beside itself: 1 where features have not moved, less where they have.
+  s.input.features = {{"stays", made_population(features, 5), {}, made_population(features, 5)},
+                      {"moves", made_population(features, 5), {}, made_population(features, 6)}};
+  const AuditResult moved = audit(s.input, quick());
+  EXPECT_NEAR(moved.probes[0].cka_before->mean, 1, 1e-6);
+  EXPECT_LT(moved.probes[1].cka_before->mean, 0.95);
+  EXPECT_FALSE(moved.probes[0].cka);
+  Made fewer = features;
+  fewer.models = 1;
+  s.input.features[0].before = made_population(fewer, 5);
+  EXPECT_THAT([&] { return audit(s.input, quick()); },
+              ThrowsMessage<Error>(HasSubstr("each before and after")));
 }
 
 // A single retrained network: what it gives, and what it cannot.

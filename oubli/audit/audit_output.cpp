@@ -118,7 +118,8 @@ std::string probe_text(const AuditResult& result) {
                    {"recall", right},
                    {"retrained", right},
                    {"CKA to retrained", right},
-                   {"among retrained", right}});
+                   {"among retrained", right},
+                   {"to before", right}});
   std::string sentences;
   bool any = false;
   for (const ProbeFigures& probe : result.probes) {
@@ -130,7 +131,7 @@ std::string probe_text(const AuditResult& result) {
     any = true;
     table.add_row({name, probe.layer.empty() ? "features" : probe.layer, cell(probe.seen),
                    cell(probe.unseen), cell(probe.recall_seen), cell(probe.recall_unseen),
-                   cell(probe.cka), cell(probe.cka_floor)});
+                   cell(probe.cka), cell(probe.cka_floor), cell(probe.cka_before)});
   }
   return any ? '\n' + table.text() + sentences : sentences;
 }

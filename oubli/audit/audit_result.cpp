@@ -77,6 +77,7 @@ void members(Fields& fields, ProbeFigures& probe) {
   fields("recall_unseen", probe.recall_unseen);
   fields("cka", probe.cka);
   fields("cka_floor", probe.cka_floor);
+  fields("cka_before", probe.cka_before);
   fields("sentence", probe.sentence);
   // "reason" is what there was before each had its own.
   const std::string& older = !probe.seen ? probe.seen_reason : probe.unseen_reason;

@@ -36,7 +36,7 @@ constexpr std::size_t kFewestResamples = 100;
 constexpr std::uint64_t kMostImages = 1'000'000'000;
 
 struct Options {
-  Files seen, unseen, unseen2, before, features, unseen_features;
+  Files seen, unseen, unseen2, before, features, unseen_features, before_features;
   std::vector<std::size_t> answers;
   std::string labels, class_names;
   std::vector<std::string> classes, attacks, observers;
@@ -106,12 +106,14 @@ std::vector<FeatureLayer> feature_layers(Arrays& arrays, const Options& options)
   std::vector<FeatureLayer> layers;
   const auto layer_of = [&](const std::string& name) -> FeatureLayer& {
     const auto found = std::ranges::find(layers, name, &FeatureLayer::name);
-    return found != layers.end() ? *found : layers.emplace_back(FeatureLayer{name, {}, {}});
+    return found != layers.end() ? *found : layers.emplace_back(FeatureLayer{name, {}, {}, {}});
   };
   for (const auto& [name, files] : by_layer(options.features))
     layer_of(name).seen = arrays.population("--features", files);
   for (const auto& [name, files] : by_layer(options.unseen_features))
     layer_of(name).unseen = arrays.population("--unseen-features", files);
+  for (const auto& [name, files] : by_layer(options.before_features))
+    layer_of(name).before = arrays.population("--before-features", files);
   return layers;
 }
 
@@ -143,6 +145,8 @@ void check_files(const Options& options) {
   all.clear();
   add("--features", files_of(by_layer(options.features)));
   add("--unseen-features", files_of(by_layer(options.unseen_features)));
+  all.clear();
+  add("--before-features", files_of(by_layer(options.before_features)));
 }
 
 // What the audit reads: each FILE or FILE:NAME.
@@ -150,7 +154,8 @@ std::vector<std::filesystem::path> inputs_of(const Options& options) {
   std::vector<std::filesystem::path> inputs{options.labels, options.class_names};
   for (const Files& files :
        {options.seen, options.unseen, options.unseen2, options.before,
-        files_of(by_layer(options.features)), files_of(by_layer(options.unseen_features))})
+        files_of(by_layer(options.features)), files_of(by_layer(options.unseen_features)),
+        files_of(by_layer(options.before_features))})
     inputs.insert(inputs.end(), files.begin(), files.end());
   return inputs;
 }
@@ -318,6 +323,9 @@ void add_inputs(Command& command, Options& options) {
         "Features of the seen models, for a linear probe; NAME=FILE for those of several layers")
       ->type_name("[NAME=]FILE");
   files("--unseen-features", options.unseen_features, "Features of the unseen models")
+      ->type_name("[NAME=]FILE");
+  files("--before-features", options.before_features,
+        "Features of the seen models before unlearning: how far they have moved (CKA)")
       ->type_name("[NAME=]FILE");
   command.add_option("--labels", options.labels, "True classes of the samples, original numbering")
       ->required()

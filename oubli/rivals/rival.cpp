@@ -1,0 +1,103 @@
+#include "oubli/rivals/rival.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "oubli/base/random.h"
+#include "oubli/rivals/curvature.h"
+#include "oubli/rivals/dampening.h"
+#include "oubli/rivals/filtering.h"
+#include "oubli/rivals/projection.h"
+#include "oubli/rivals/training.h"
+
+namespace oubli {
+namespace {
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// A rival with one result.
+Rival single(std::string name, Unlearned (*apply)(const RivalInput&)) {
+  return {.names = {std::move(name)}, .apply = [apply](const RivalInput& input) {
+            std::vector<Unlearned> results;
+            results.push_back(apply(input));
+            return results;
+          }};
+}
+
+}  // namespace
+
+std::vector<Rival> all_rivals() {
+  std::vector<Rival> rivals = filtering_rivals();
+  rivals.push_back(single("refit", refit));
+  rivals.push_back(
+      {{"fine-tuning, 1/4 epoch", "fine-tuning, 1 epoch", "fine-tuning, 2 epochs"}, fine_tuning});
+  rivals.push_back({{"gradient ascent", "gradient ascent, transplanted"}, gradient_ascent});
+  rivals.push_back(single("random labels", random_labels));
+  rivals.push_back({{"SSD, alpha 10", "SSD, alpha 3"}, selective_dampening});
+  rivals.push_back(single("Kodge-Roy", kodge_roy));
+  rivals.push_back(single("LEACE", leace));
+  rivals.push_back(single("POUR-P", pour_projection));
+  rivals.push_back({{"curvature step", "curvature step, guarded"}, curvature_step});
+  rivals.push_back(
+      {{"retraining, 1 epoch", "retraining, 2 epochs", "retraining, 3 epochs"}, short_retraining});
+  return rivals;
+}
+
+Meter::Meter() : begin_(thread_seconds()) {}
+
+Unlearned Meter::unlearned(Network network) const {
+  return {std::move(network), gradients_, thread_seconds() - begin_};
+}
+
+TrainingImages images_of(const RivalInput& input) {
+  TrainingImages images;
+  for (std::size_t i = 0; i < input.train.size(); ++i)
+    (input.split.forgets(input.train.labels[i]) ? images.forgotten : images.retained).push_back(i);
+  return images;
+}
+
+TrainingImages sample_images(const RivalInput& input, std::size_t per_class) {
+  std::vector<std::size_t> all(input.train.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  std::vector<std::size_t> taken(input.split.classes);
+  TrainingImages images;
+  for (const std::size_t i : shuffled(all, input, "rival sample")) {
+    const std::size_t label = input.train.labels[i];
+    if (taken[label]++ >= per_class) continue;
+    (input.split.forgets(label) ? images.forgotten : images.retained).push_back(i);
+  }
+  return images;
+}
+
+Network without_outputs(const Network& network, const ClassSplit& split) {
+  const auto weights = network.head_weights();
+  Matrix<float> kept(split.retained.size(), weights.cols());
+  std::vector<float> bias;
+  for (std::size_t i = 0; i < split.retained.size(); ++i) {
+    std::ranges::copy(weights.row(split.retained[i]), kept.row(i).begin());
+    bias.push_back(network.head_bias()[split.retained[i]]);
+  }
+  Network result = network;
+  result.set_head(kept, bias);
+  return result;
+}
+
+std::uint64_t random_task(const RivalInput& input, const char* purpose, std::size_t round) {
+  std::uint64_t request = 0;
+  for (const std::size_t c : input.split.forgotten) request = task_id("without", {request, c});
+  return task_id(purpose, {input.recipe.model, request, round});
+}
+
+std::vector<std::size_t> shuffled(std::span<const std::size_t> images, const RivalInput& input,
+                                  const char* purpose, std::size_t round) {
+  std::vector<std::size_t> order(images.begin(), images.end());
+  RandomStream random(input.recipe.seed, random_task(input, purpose, round));
+  random.shuffle(std::span(order));
+  return order;
+}
+
+}  // namespace oubli

@@ -1,0 +1,68 @@
+#pragma once
+
+// For tests: a small trained network, its data, and a request.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "oubli/base/random.h"
+#include "oubli/rivals/rival.h"
+
+namespace oubli {
+
+// Four classes of 6 x 6 images, each bright in its own quarter, with much noise.
+inline ImageSet quarter_images(std::size_t count, std::uint64_t seed = 1) {
+  ImageSet set{.name = "quarters",
+               .channels = 1,
+               .height = 6,
+               .width = 6,
+               .pixels = {},
+               .labels = {},
+               .class_names = {"nw", "ne", "sw", "se"}};
+  RandomStream random(seed, task_id("quarters"));
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto label = static_cast<std::uint32_t>(i % 4);
+    set.labels.push_back(label);
+    for (std::size_t p = 0; p < 36; ++p) {
+      const std::size_t quarter = p / 18 * 2 + (p % 6) / 3;
+      set.pixels.push_back(
+          static_cast<std::uint8_t>(random.below(170) + (quarter == label ? 80 : 0)));
+    }
+  }
+  return set;
+}
+
+inline NetworkSpec small_network() {
+  return {.name = "small",
+          .channels = 1,
+          .height = 6,
+          .width = 6,
+          .classes = 4,
+          .layers = {dense(12), LayerSpec{}}};
+}
+
+struct TestRequest {
+  ImageSet train = quarter_images(1200);
+  TrainOptions recipe{.epochs = 6,
+                      .batch = 32,
+                      .optimizer = {.learning_rate = 5e-3},
+                      .seed = 7,
+                      .model = 3,
+                      .without = {}};
+  Network network = oubli::train(small_network(), train, recipe);
+
+  [[nodiscard]] RivalInput input(std::vector<std::size_t> forget = {2}) const {
+    return {.network = network,
+            .train = train,
+            .split = split_for_deletion(4, forget),
+            .recipe = recipe};
+  }
+};
+
+// One for all tests of a program: none of them changes it.
+inline const TestRequest& test_request() {
+  static const TestRequest request;
+  return request;
+}
+
+}  // namespace oubli

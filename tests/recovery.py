@@ -10,7 +10,7 @@ import json, pathlib, subprocess, sys, tempfile
 import numpy as np
 
 OUBLI = pathlib.Path(sys.argv[1]).resolve()
-METHODS = ("naive", "normalization", "centre", "randomization", "zeroing", "custom")
+METHODS = ("naive", "normalization", "explained", "centre", "randomization", "zeroing", "custom")
 SHAPES = (("k = 10, p = 32", 10, 32), ("k = 60, p = 16", 60, 16))
 FORGOTTEN = 3
 

@@ -228,8 +228,8 @@ void add_forget(Command& app) {
   command->add_flag("--full", options->full, "Print every figure, name and digest");
   command->add_text("--limits", limits_text, "Print what forgetting does not do, and nothing else");
   command->footer(
-      "Methods: normalization (default), naive, randomization, zeroing, centre, custom "
-      "(--target).\n"
+      "Methods: normalization (default), explained (--explain), naive, randomization, zeroing, "
+      "centre, custom (--target).\n"
       "Solvers: auto (default), paper, affine, logit-affine, ridge.\n\n"
       "Examples:\n"
       "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx --report "

@@ -46,6 +46,20 @@ std::string accuracy(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
   return "";
 }
 
+// Labels that are others than after cutting the class off: the method's price, and its point.
+std::string label_changes(const LeakCheck& leaks) {
+  if (leaks.label_flips == 0 || leaks.kept_samples == 0) return "";
+  const auto percent = [&](std::size_t right) {
+    return 100.0 * static_cast<double>(right) / static_cast<double>(leaks.kept_samples);
+  };
+  return told(
+      fmt::format("Top labels changed, against cutting off: {} of {} forgotten, {} of {} kept "
+                  "inputs (right: {:.1f} %, cut off {:.1f} %).",
+                  leaks.label_flips - leaks.kept_flips, leaks.label_samples - leaks.kept_samples,
+                  leaks.kept_flips, leaks.kept_samples, percent(leaks.kept_right_now),
+                  percent(leaks.kept_right)));
+}
+
 // What to make of it, where the method does not do what it is for.
 std::string verdict(const std::vector<ObserverWords>& observers) {
   const auto worse = std::ranges::find_if(observers, &ObserverWords::worse);
@@ -121,7 +135,7 @@ std::string headline(const ForgetInputs& inputs, const ForgetRequest& request,
   const std::string text = fmt::format(
       "{} ({} classes) -> {}{} left.", inputs.model->path().string(), plan.split().classes,
       output.empty() ? "" : output + ", ", plan.split().retained.size());
-  std::string how = fmt::format("By {}{}", name_of(request.method),
+  std::string how = fmt::format("By {}{}", name_of(plan.filtration.method),
                                 request.method == Method::naive ? " deletion" : "");
   if (inputs.run != nullptr)
     how += fmt::format(", from {} samples of {}", inputs.run->report().samples,
@@ -159,7 +173,7 @@ std::string findings_in_words(const ForgetInputs& inputs, const ForgetRequest& r
     cells.push_back(of.text());
     table.add_row(std::move(cells));
   }
-  return text + small_text(table) + verdict(observers);
+  return text + small_text(table) + label_changes(*outcome.leaks) + verdict(observers);
 }
 
 std::string checks_in_words(const ForgetOutcome& outcome) {

@@ -33,6 +33,18 @@ std::string describe_solver(const SolverReport& report) {
   return text;
 }
 
+// "rho 0.07: 4500 retained samples explain 0.81 of the forgotten mean"
+std::string describe_explanation(const Explanation& explanation) {
+  if (!explanation.too_few.empty()) return ", not explained: see the warning";
+  std::vector<std::string> shares;
+  for (const double share : explanation.kept) shares.push_back(fmt::format("{:.2f}", share));
+  return fmt::format(
+      ", rho {:g}: {} retained {} explain {} of the forgotten mean{}", explanation.rho,
+      explanation.rows,
+      explanation.from == SpreadFrom::samples ? "samples" : "class means and variances",
+      fmt::join(shares, ", "), shares.size() == 1 ? "" : "s");
+}
+
 constexpr std::size_t kMostListed = 20;
 
 std::string and_more(std::size_t count) {
@@ -74,6 +86,20 @@ std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
     table.add_row(cells);
   }
   return table.text();
+}
+
+std::string describe_labels(const LeakCheck& leaks) {
+  std::string text = line("labels that differ from naive deletion: {} of {}", leaks.label_flips,
+                          leaks.label_samples);
+  if (leaks.label_flips == 0 || leaks.kept_samples == 0) return text;
+  const auto percent = [&](std::size_t right) {
+    return 100 * static_cast<double>(right) / static_cast<double>(leaks.kept_samples);
+  };
+  return text + line(
+                    "  {} of forgotten classes, {} of retained ones, of which {:.2f} % are right, "
+                    "{:.2f} % after naive deletion",
+                    leaks.label_flips - leaks.kept_flips, leaks.kept_flips,
+                    percent(leaks.kept_right_now), percent(leaks.kept_right));
 }
 
 std::string describe_run(const RunReport& report, const std::optional<RunCheck>& check) {
@@ -125,9 +151,10 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   std::string text = line("forgetting {} of {} classes: {}", request.forget.size(),
                           plan.split().classes, fmt::join(forgotten, ", "));
   text += describe_kept(request, plan);
-  text +=
-      line("method {}{}", name_of(request.method),
-           request.method == Method::randomization ? fmt::format(", seed {}", request.seed) : "");
+  text += line("method {}{}", name_of(plan.filtration.method),
+               request.method == Method::randomization ? fmt::format(", seed {}", request.seed)
+               : plan.filtration.explanation ? describe_explanation(*plan.filtration.explanation)
+                                             : "");
   if (plan.filtration.solver) text += describe_solver(*plan.filtration.solver);
   if (plan.filtration.centred)
     text += line(
@@ -149,8 +176,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
     text +=
         "(AUC, 0.5 to 1; the floor is that of a retrained network, unknown here and above 0.5)\n";
     text += leak_table(*outcome.leaks, request);
-    text += line("labels that differ from naive deletion: {} of {}", outcome.leaks->label_flips,
-                 outcome.leaks->label_samples);
+    text += describe_labels(*outcome.leaks);
   }
   for (const std::string& warning : warnings_of(plan, outcome))
     text += line("warning: {}", warning);

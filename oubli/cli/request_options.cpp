@@ -45,6 +45,10 @@ void RequestOptions::add_request(Command& command) {
   command.add_option("--target", target,
                      "Method custom: target logits z, forgotten x retained classes, as .npy; both "
                      "in ascending order of their index");
+  command.add_option("--explain", explain,
+                     fmt::format("Method explained: how much retained data must use a direction of "
+                                 "the features for it to stay, in shares of the mean (default {})",
+                                 kExplain));
   add_head(command);
   add_means(command);
   add_data(command);
@@ -57,6 +61,11 @@ void check_words(const RequestOptions& options) {
   if (options.keep_seed && method != Method::randomization)
     fail(ErrorCode::usage, "--keep-seed: method {} draws nothing whose seed could be kept",
          options.method);
+  if (options.explain) {
+    if (method != Method::explained)
+      fail(ErrorCode::usage, "--explain and --method explained go together");
+    check_share(*options.explain);
+  }
   if ((method == Method::custom) != !options.target.empty())
     fail(ErrorCode::usage, "--method custom and --target FILE go together");
 }
@@ -87,6 +96,7 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
   request.method = value_named<Method>(options.method);
   request.solver = value_named<Solver>(options.solver);
   request.seed = options.seed;
+  request.explain = options.explain.value_or(kExplain);
   request.keep_seed = options.keep_seed;
   request.samples = loaded.samples;
   request.note = options.note;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct RequestOptions : ModelOptions {
   std::string method = "normalization";
   std::string solver = "auto";
   std::string target;
+  std::optional<double> explain;
   std::string note;
   bool allow_nonlinear_tail = false;
   bool ignore_accuracy = false;

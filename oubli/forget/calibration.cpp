@@ -103,7 +103,7 @@ ClassMeans gather_means(const CalibrationData& data, std::size_t classes,
                         std::span<const std::string> class_names) {
   const std::size_t width = data.values.shape[1], row_bytes = width * size_of(data.values.dtype);
   const auto floats = as_float_matrix(data.values);
-  ClassMeans means(classes, width);
+  ClassMeans means(classes, width, data.space == Space::features);
   // A task has some of the classes, and adds their samples in the order in which they are stored:
   // the result is that of one thread.
   const std::size_t tasks = std::min<std::size_t>(classes, 64);

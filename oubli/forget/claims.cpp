@@ -35,6 +35,16 @@ Claims claims_of(const Json& receipt) {
         (asked != Solver::automatic && asked != *claims.chosen))
       solver["chosen"].refuse("a solver that this program knows, and the one asked for");
   }
+  if (claims.request.method == Method::explained) {
+    const ReceiptPart explained = whole["explained"];
+    claims.not_explained = !explained["carried_out"].flag();
+    if (!claims.not_explained) {
+      const auto from = find_named<SpreadFrom>(explained["spread_from"].text());
+      if (!from || *from == SpreadFrom::automatic)
+        explained["spread_from"].refuse("samples or means");
+      claims.request.explain_from = *from;
+    }
+  }
   if (whole["request"].has("target_sha256"))
     claims.target_sha256 = whole["request"]["target_sha256"].text();
   if (whole["request"].has("seed_sha256"))
@@ -92,6 +102,7 @@ ForgetRequest request_of(const Json& receipt) {
   if (!solver) asked["solver"].refuse("a solver that this program knows");
   request.method = *method;
   request.solver = *solver;
+  if (*method == Method::explained) request.explain = asked["explain"].number();
   if (!asked.has("seed_sha256")) request.seed = asked["seed"].whole_number();
   const ReceiptPart calibration = whole["calibration"];
   if (calibration.has("samples_per_class")) {

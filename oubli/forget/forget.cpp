@@ -33,6 +33,13 @@ void check_means_fit(const StoredMeans& means, const HeadView& head, bool needed
          means.means.what, empty - means.counts.begin());
   for_each_row_block(means.means, available_cores(),
                      [](std::size_t, MatrixView<const double>) {});  // finite, or says where not
+  if (means.feature_scatter.rank() == 2)
+    for_each_row_block(means.feature_scatter, available_cores(),
+                       [&](std::size_t, MatrixView<const double> block) {
+                         if (std::ranges::any_of(block.flat(), [](double v) { return v < 0; }))
+                           fail(ErrorCode::bad_input, "{}: negative, wanted sums of squares",
+                                means.feature_scatter.what);
+                       });
   if (means.head_sha256.empty() || means.head_sha256 == head_digest(head)) return;
   // Features do not depend on the head, logits do.
   if (means.space == Space::logits)
@@ -92,13 +99,20 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
   }
   throw_if_stopped(stop);
 
-  Target target{.method = request.method, .seed = request.seed, .model = 0, .custom = {}};
+  Target target{.method = request.method,
+                .seed = request.seed,
+                .model = 0,
+                .custom = {},
+                .explain = request.explain,
+                .explain_from = request.explain_from};
   if (request.custom_target) target.custom = request.custom_target->view();
   std::optional<Calibration> calibration;
   if (needs_means && plan.means) {
     calibration = Calibration{.space = plan.means->space,
                               .means = plan.means->means,
-                              .within_variance = plan.means->within_variance()};
+                              .within_variance = plan.means->within_variance(),
+                              .counts = plan.means->counts,
+                              .feature_scatter = plan.means->feature_scatter};
     if (inputs.data && inputs.data->space == plan.means->space) {
       calibration->sample = inputs.data->values;
       calibration->sample_labels = inputs.data->labels;

@@ -24,6 +24,8 @@ struct ForgetRequest {
   Method method = Method::normalization;
   Solver solver = Solver::automatic;
   std::uint64_t seed = 0;
+  double explain = kExplain;  // method explained: rho, and what S is made of
+  SpreadFrom explain_from = SpreadFrom::automatic;
   bool keep_seed = false;  // randomization: in the receipt, which else holds a digest of it
   Centring centring = Centring::by_head;
   std::optional<Matrix<double>> custom_target;  // method custom: forgotten x retained

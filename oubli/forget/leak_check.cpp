@@ -80,11 +80,14 @@ void compare_labels(const BothLogits& logits, std::span<const std::size_t> retai
       const auto row = m.row(i);
       return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
     };
-    const std::size_t naive = best(logits.naive), label = labels[rows[i]];
-    if (naive != best(logits.chosen)) ++check.label_flips;
+    const std::size_t naive = best(logits.naive), now = best(logits.chosen);
+    const std::size_t label = labels[rows[i]];
+    if (naive != now) ++check.label_flips;
     if (!std::ranges::binary_search(retained, label)) continue;
     ++check.kept_samples;
+    if (naive != now) ++check.kept_flips;
     if (retained[naive] == label) ++check.kept_right;
+    if (retained[now] == label) ++check.kept_right_now;
   }
 }
 

@@ -38,6 +38,9 @@ struct LeakCheck {
   // label.
   std::size_t kept_samples = 0;
   std::size_t kept_right = 0;
+  // Of those, how many have another label than after naive deletion, and how many are right then.
+  std::size_t kept_flips = 0;
+  std::size_t kept_right_now = 0;
   std::vector<std::string> not_checked;  // and why
   std::vector<std::string> warnings;
 };

@@ -36,6 +36,7 @@ ForgetRequest request_to_repeat(const Claims& claims, const VerifyInputs& inputs
   // auto's choice depends on whether its gain was measured on data or estimated from means, and
   // either may be what is left to verify with.
   if (claims.chosen) request.solver = *claims.chosen;
+  if (claims.not_explained) request.method = Method::normalization;
   if (request.method == Method::custom) request.custom_target = inputs.custom_target;
   if (claims.seed_sha256 && inputs.seed) request.seed = request.samples.seed = *inputs.seed;
   return request;

@@ -82,6 +82,17 @@ Json solver_json(const SolverReport& report) {
           {"residual_retained", report.residual_retained}};
 }
 
+// What method explained stands on; the reason if it was not carried out.
+Json explained_json(const Explanation& explanation) {
+  if (!explanation.too_few.empty())
+    return {{"carried_out", false}, {"instead", "normalization"}, {"reason", explanation.too_few}};
+  return {{"carried_out", true},
+          {"rho", explanation.rho},
+          {"spread_from", name_of(explanation.from)},
+          {"rows", explanation.rows},
+          {"share_explained", explanation.kept}};
+}
+
 // Old index, new index (null if forgotten), name (of retained classes only), samples.
 Json classes_json(const ForgetRequest& request, const ForgetPlan& plan) {
   Json list = Json::array();
@@ -139,6 +150,9 @@ Json leaks_json(const LeakCheck& leaks) {
       {"samples", leaks.samples},
       {"label_flips_against_naive", leaks.label_flips},
       {"label_flips_samples", leaks.label_samples},
+      {"retained_label_flips", leaks.kept_flips},
+      {"retained_samples", leaks.kept_samples},
+      {"retained_right", {{"naive", leaks.kept_right}, {"chosen", leaks.kept_right_now}}},
       {"rows", std::move(rows)}};
 }
 
@@ -249,6 +263,7 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["request"] = {{"forget", request.forget},
                      {"method", name_of(request.method)},
                      {"solver", name_of(request.solver)}};
+  if (request.method == Method::explained) json["request"]["explain"] = request.explain;
   if (request.method == Method::randomization && !request.keep_seed)
     json["request"]["seed_sha256"] = seed_digest(request.seed);
   else
@@ -261,6 +276,7 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   if (!request.note.empty()) json["request"]["note"] = request.note;
   json["calibration"] = calibration_json(inputs, request, plan, masked);
   json["solver"] = plan.filtration.solver ? solver_json(*plan.filtration.solver) : Json();
+  if (plan.filtration.explanation) json["explained"] = explained_json(*plan.filtration.explanation);
   json["rows_summed_to_zero"] = plan.filtration.rows_summed_to_zero();
   json["rows_centred"] = plan.filtration.centred;
   json["classes"] = classes_json(request, plan);

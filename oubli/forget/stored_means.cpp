@@ -13,12 +13,13 @@
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
 #include "oubli/base/version.h"
+#include "oubli/forget/calibration.h"
 
 namespace oubli {
 namespace {
 
 constexpr char kFormat[] = "oubli-means";
-constexpr int kVersionOfFormat = 1;
+constexpr int kVersionOfFormat = 2;  // 2: feature_scatter
 
 template <typename T>
 Tensor vector_tensor(DType type, std::span<const T> values) {
@@ -86,6 +87,9 @@ StoredMeans store_means(Space space, ClassMeans gathered, std::vector<std::strin
                   "class means"};
   stored.counts.assign(owner->counts().begin(), owner->counts().end());
   stored.scatter.assign(owner->scatter().begin(), owner->scatter().end());
+  if (!owner->feature_scatter().empty())
+    stored.feature_scatter =
+        tensor_view<float>(owner->feature_scatter().view(), "scatter of features");
   stored.class_names = std::move(class_names);
   stored.head_sha256 = std::move(head_sha256);
   stored.owner = owner;
@@ -119,6 +123,16 @@ StoredMeans read_means(const std::filesystem::path& path) {
   // NaN: not known.
   if (std::ranges::any_of(stored.scatter, [](double v) { return v < 0 || std::isinf(v); }))
     fail(ErrorCode::bad_input, "{}: a scatter that is negative or infinite", where);
+  if (std::ranges::find(file.tensors(), "feature_scatter", &TensorInfo::name) !=
+      file.tensors().end()) {
+    const auto scatter = std::make_shared<LoadedTensor>(file.read("feature_scatter"));
+    stored.feature_scatter = scatter->view;
+    stored.scatter_owner = scatter;
+    if (stored.feature_scatter.dtype != DType::f32 ||
+        stored.feature_scatter.shape != stored.means.shape || stored.space == Space::logits)
+      fail(ErrorCode::bad_input, "{}: {}, wanted float32 beside the means of features {}",
+           stored.feature_scatter.what, describe(stored.feature_scatter), describe(stored.means));
+  }
   if (!stored.class_names.empty())
     stored.class_names =
         parse_class_names(fmt::format("{}", fmt::join(stored.class_names, "\n")), classes, where);
@@ -143,6 +157,7 @@ void write_means(AtomicFile& out, const StoredMeans& means) {
   writer.add("counts",
              vector_tensor(DType::u64, std::span<const std::uint64_t>(means.counts)).view(""));
   writer.add("scatter", vector_tensor(DType::f64, std::span<const double>(means.scatter)).view(""));
+  if (means.feature_scatter.rank() == 2) writer.add("feature_scatter", means.feature_scatter);
   writer.finish();
 }
 
@@ -161,6 +176,12 @@ StoredMeans shrink_means(const StoredMeans& means, const FiltrationPlan& plan,
     shrunk.scatter.push_back(means.space == Space::features ? means.scatter[retained[i]]
                                                             : std::nan(""));
     if (!means.class_names.empty()) shrunk.class_names.push_back(means.class_names[retained[i]]);
+  }
+  if (means.feature_scatter.rank() == 2) {
+    const auto scatter =
+        std::make_shared<const Matrix<float>>(pick_samples(means.feature_scatter, retained));
+    shrunk.feature_scatter = tensor_view<float>(scatter->view(), means.feature_scatter.what);
+    shrunk.scatter_owner = scatter;
   }
   if (means.space == Space::logits) {
     if (!plan.on_logits)

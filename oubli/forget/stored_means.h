@@ -17,10 +17,12 @@ namespace oubli {
 // Class means with what a later deletion needs to know about them, so that it needs no data.
 //
 // On disk: an .npz file with
-//     about.json   {"format": "oubli-means", "version": 1, "space", "head_sha256", "class_names"}
+//     about.json   {"format": "oubli-means", "version": 2, "space", "head_sha256", "class_names"}
 //     means        float64, classes x (features or classes)
 //     counts       uint64, samples per class
 //     scatter      float64, per class the sum of squared distances from its mean; NaN if unknown
+//     feature_scatter  float32, classes x features: the same per feature. Not for means of logits,
+//                  nor in files of version 1.
 // It can be read with numpy.load. A means file holds what is to be forgotten: after a deletion the
 // old one must go, as the old model must.
 struct StoredMeans {
@@ -28,10 +30,12 @@ struct StoredMeans {
   TensorView means;
   std::vector<std::uint64_t> counts;
   std::vector<double> scatter;
+  TensorView feature_scatter = {};       // of rank 0 if there is none
   std::vector<std::string> class_names;  // empty, or one per class
   std::string head_sha256;               // head_digest() of the head they belong to; may be empty
   std::shared_ptr<const void> owner;     // keeps `means` alive
-  std::shared_ptr<const MappedFile> mapped = {};  // the means file, if read from one
+  std::shared_ptr<const void> scatter_owner = {};  // and `feature_scatter`, if another one does
+  std::shared_ptr<const MappedFile> mapped = {};   // the means file, if read from one
 
   [[nodiscard]] std::size_t classes() const { return counts.size(); }
   // As ClassMeans::within_variance().

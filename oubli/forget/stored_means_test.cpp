@@ -64,7 +64,7 @@ TEST(StoredMeans, WhatIsNotAMeansFileIsRefused) {
   };
   EXPECT_THAT(refusal(""), HasSubstr("not a means file"));
   EXPECT_THAT(refusal("[1]"), HasSubstr("not a means file"));
-  EXPECT_THAT(refusal(R"({"format":"oubli-means","version":2})"), HasSubstr("version 2"));
+  EXPECT_THAT(refusal(R"({"format":"oubli-means","version":3})"), HasSubstr("version 3"));
   EXPECT_THAT(refusal(R"({"format":"oubli-means","version":1})"), HasSubstr("damaged"));
   EXPECT_THAT(refusal(R"({"format":"oubli-means","version":1,"space":"x","head_sha256":"",
                           "class_names":[]})"),

@@ -136,7 +136,10 @@ double explained_by_engine(const ForgetPlan& plan, DType dtype, bool is_signed) 
   constexpr double kRoundings = 256;
   const double kMost = is_signed ? 1e-3 : 1024 * unit_roundoff(DType::f32);
   const double conditioning = plan.filtration.solver ? plan.filtration.solver->conditioning : 1;
-  const double features = kRoundings * unit_roundoff(DType::f32) / conditioning;
+  // S, too, is made of features, and 1 / lambda magnifies its errors.
+  const auto& explanation = plan.filtration.explanation;
+  const double spread = explanation && explanation->rows > 0 ? 1 / explanation->rho : 0;
+  const double features = kRoundings * unit_roundoff(DType::f32) * (1 / conditioning + spread);
   return 2 * unit_roundoff(dtype) + (features < kMost ? features : kMost);
 }
 

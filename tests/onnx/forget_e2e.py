@@ -166,7 +166,7 @@ class Forget(OnnxCase):
         header += b" " * (-len(header) % 8)
         with open(self.at("head.safetensors"), "wb") as file:
             file.write(struct.pack("<Q", len(header)) + header + w + b)
-        for method in ("normalization", "naive", "zeroing", "randomization", "centre"):
+        for method in ("normalization", "explained", "naive", "zeroing", "randomization", "centre"):
             words = [
                 "--class",
                 "1",

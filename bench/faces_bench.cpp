@@ -156,7 +156,7 @@ class Retraining {
 };
 
 void retrain(std::size_t model, const fs::path& folder) {
-  const ImageSet set = load_data_set("att-faces", Split::train);
+  const ImageSet set = load_data_set("faces", Split::train);
   if (set.size() % kBatch != 0) fail(ErrorCode::bad_input, "{} faces", set.size());
   const SingleThread single;
   Retraining training(set, model);

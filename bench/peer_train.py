@@ -44,7 +44,7 @@ def network():
             (1, 28, 28),
             10,
         )
-    if name == "resnet":
+    if name == "residual":
         blocks = [Block(i, o) for i, o in ((8, 16), (16, 32), (32, 64), (64, 128), (128, 256))]
         return (
             nn.Sequential(

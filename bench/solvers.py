@@ -36,8 +36,8 @@ TRAINED = [  # name, data, options of oubli train
     ("MNIST, MLP, SGD, decay 1e-3", "mnist", ["--network", "mlp", *SGD]),
     ("Fashion-MNIST, MLP, Adam", "fashion-mnist", ["--network", "mlp"]),
     ("CIFAR-10, CNN p=64, Adam", "cifar10", ["--network", "cnn", "--features", "64"]),
-    ("faces, residual, Adam", "att-faces", ["--network", "resnet"]),
-    ("faces, 30 features, 40 classes", "att-faces", ["--network", "small.json", "--epochs", "60"]),
+    ("faces, residual, Adam", "faces", ["--network", "residual"]),
+    ("faces, 30 features, 40 classes", "faces", ["--network", "small.json", "--epochs", "60"]),
 ]
 
 

@@ -1,5 +1,6 @@
 """bench/run train [ROUNDS [CASE ...]]: training and inference against PyTorch, one core, same
-network, data and batch. Cases: mlp cnn64 cnn256 cnn1024 resnet workers; all unless some are named.
+network, data and batch. Cases: mlp cnn64 cnn256 cnn1024 residual workers; all unless some are
+named.
 
 Rates are samples per second of processor time, the median over rounds in which ours and PyTorch's
 runs alternate. PyTorch's inference is the best of channels first and last and several batch sizes.
@@ -27,7 +28,7 @@ def conv(i, o, k, pixels):
     return 2 * i * o * k * k * pixels
 
 
-def resnet_layers():
+def residual_layers():
     """Forward FLOP of each layer, first layer first."""
     layers = [conv(1, 8, 5, 112 * 92)]
     h, w, i = 112, 92, 8
@@ -48,7 +49,7 @@ CASES = [
     ("cnn64", cnn_layers(64), 1600, 32, 2.0, 1.5),
     ("cnn256", cnn_layers(256), 1600, 32, 2.0, 1.5),
     ("cnn1024", cnn_layers(1024), 1600, 32, 2.0, 1.5),
-    ("resnet", resnet_layers(), 80, 8, 1.5, 1.5),
+    ("residual", residual_layers(), 80, 8, 1.5, 1.5),
 ]
 
 
@@ -129,7 +130,7 @@ def main():
         print("two workers: skipped, one core only")
         return
     for name, _, samples, batch, _, _ in CASES:
-        if name in ("mlp", "cnn64", "resnet"):
+        if name in ("mlp", "cnn64", "residual"):
             two_workers(name, samples, batch)
 
 

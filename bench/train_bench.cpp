@@ -45,7 +45,7 @@ double wall_seconds() {
 
 NetworkSpec spec_of(const std::string& name) {
   if (name == "mlp") return mlp_network();
-  if (name == "resnet") return residual_network();
+  if (name == "residual") return residual_network();
   if (name.starts_with("cnn")) return cnn_network(std::stoul(name.substr(3)));
   fail(ErrorCode::usage, "train_bench: no network '{}'", name);
 }

@@ -4,7 +4,7 @@
 # made here.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
-installed=${OUBLI_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/oubli}/att-faces
+installed=${OUBLI_DATA:-${XDG_CACHE_HOME:-$HOME/.cache}/oubli}/faces
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -32,26 +32,26 @@ for s in $(seq 40); do
   done
 done
 tar -cf other-pixels.tar faces
-refused 3 'not those of the AT&T faces; nothing was stored' att-faces --archive other-pixels.tar
+refused 3 'not those of the AT&T faces; nothing was stored' faces --archive other-pixels.tar
 tar -czf other-pixels.tgz -C faces .
-refused 3 'not those of the AT&T faces; nothing was stored' att-faces --archive other-pixels.tgz
+refused 3 'not those of the AT&T faces; nothing was stored' faces --archive other-pixels.tgz
 rm faces/s7/3.pgm
 tar -cf one-missing.tar faces
-refused 3 'not those of the AT&T faces; nothing was stored' att-faces --archive one-missing.tar
+refused 3 'not those of the AT&T faces; nothing was stored' faces --archive one-missing.tar
 rm -r faces/s1
 tar -cf no-first.tar faces
-refused 3 'no folders s1 ... s40' att-faces --archive no-first.tar
+refused 3 'no folders s1 ... s40' faces --archive no-first.tar
 tar -cf nobody.tar --files-from /dev/null
-refused 3 'no folders s1 ... s40' att-faces --archive nobody.tar
+refused 3 'no folders s1 ... s40' faces --archive nobody.tar
 head -c 5000 other-pixels.tgz >cut.tgz
-refused 3 'not a tar archive' att-faces --archive cut.tgz
+refused 3 'not a tar archive' faces --archive cut.tgz
 echo 'no archive' >text
-refused 3 'not a tar archive' att-faces --archive text
-refused 6 'cannot be read' att-faces --archive missing.tar
-refused 6 'cannot be read' att-faces --archive missing/missing.tar
-refused 7 '--archive FILE' att-faces
-refused 2 '--archive needs a file' att-faces --archive
-refused 2 "no data set 'faces'" faces --archive other-pixels.tar
+refused 3 'not a tar archive' faces --archive text
+refused 6 'cannot be read' faces --archive missing.tar
+refused 6 'cannot be read' faces --archive missing/missing.tar
+refused 7 '--archive FILE' faces
+refused 2 '--archive needs a file' faces --archive
+refused 2 "no data set 'people'" people --archive other-pixels.tar
 
 # The other sets that come as archives.
 mkdir -p package/data
@@ -81,9 +81,9 @@ cp -r "$installed" faces
 cp faces/s1/1.pgm faces/s1/11.pgm
 cp -r faces/s1 faces/s41
 tar -cf right.tar faces
-get 0 "$work/data/att-faces" att-faces --archive right.tar
+get 0 "$work/data/faces" faces --archive right.tar
 rm -r faces/s1/11.pgm faces/s41
-diff -r faces data/att-faces || fail "what was stored is not what was in the archive"
-[ "$(ls -A data)" = att-faces ] || fail "left behind: $(ls -A data)"
-get 0 'is there already' att-faces --archive other-pixels.tar
-diff -r faces data/att-faces || fail "a data set that was there was changed"
+diff -r faces data/faces || fail "what was stored is not what was in the archive"
+[ "$(ls -A data)" = faces ] || fail "left behind: $(ls -A data)"
+get 0 'is there already' faces --archive other-pixels.tar
+diff -r faces data/faces || fail "a data set that was there was changed"

@@ -23,7 +23,7 @@ class InvertTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
         for person in range(1, 6):  # a bright square of its own place, s1 ... s5
-            folder = cls.folder / "data" / "att-faces" / f"s{person}"
+            folder = cls.folder / "data" / "faces" / f"s{person}"
             folder.mkdir(parents=True)
             for number in range(1, 5):
                 rows = [
@@ -53,7 +53,7 @@ class InvertTest(unittest.TestCase):
     def test_writes_pictures_figures_and_a_report(self):
         out = self.folder / "inversion"
         run = self.oubli(
-            "invert", "att-faces", "--epochs", 30, "--networks", 2, "-o", out, "--jobs", 1
+            "invert", "faces", "--epochs", 30, "--networks", 2, "-o", out, "--jobs", 1
         )
         self.assertIn("normalization", run.stdout)
         for name in ("sheet.png", "full.png", "ghost.png"):
@@ -64,11 +64,11 @@ class InvertTest(unittest.TestCase):
         self.assertEqual(document["class_names"], ["s1", "s2", "s3", "s4"])
         # The same again, on two threads, gives the same bytes.
         again = self.folder / "again"
-        self.oubli("invert", "att-faces", "--epochs", 30, "--networks", 2, "-o", again, "--jobs", 2)
+        self.oubli("invert", "faces", "--epochs", 30, "--networks", 2, "-o", again, "--jobs", 2)
         for name in ("inversion.json", "sheet.png", "full.png", "ghost.png"):
             self.assertEqual((out / name).read_bytes(), (again / name).read_bytes())
         # It is not overwritten unasked.
-        self.oubli("invert", "att-faces", "-o", out, code=2)
+        self.oubli("invert", "faces", "-o", out, code=2)
         page = self.folder / "report.html"
         done = self.oubli("report", out, "-o", page, "--json")
         self.assertEqual(json.loads(done.stdout)["report"], str(page))
@@ -94,7 +94,7 @@ class InvertTest(unittest.TestCase):
         for start in ("noise", "mean", "image:3", "0.2"):
             run = self.oubli(
                 "invert",
-                "att-faces",
+                "faces",
                 "--full-size",
                 "--classes",
                 3,
@@ -130,17 +130,17 @@ class InvertTest(unittest.TestCase):
         )
         model = self.folder / "model.onnx"
         self.oubli(
-            "-q", "train", "att-faces", "--network", spec, "--epochs", 30, "--seed", 1, "-o", model
+            "-q", "train", "faces", "--network", spec, "--epochs", 30, "--seed", 1, "-o", model
         )
         saved = self.folder / "saved"
         self.oubli(
-            "invert", "att-faces", "--model", model, "--class", "s2", "--class", "s4", "-o", saved
+            "invert", "faces", "--model", model, "--class", "s2", "--class", "s4", "-o", saved
         )
         # The network that invert itself trains is the same one.
         trained = self.folder / "trained"
         self.oubli(
             "invert",
-            "att-faces",
+            "faces",
             "--full-size",
             "--classes",
             5,
@@ -172,7 +172,7 @@ class InvertTest(unittest.TestCase):
         self.oubli(
             "-q",
             "train",
-            "att-faces",
+            "faces",
             "--network",
             spec,
             "--epochs",
@@ -183,7 +183,7 @@ class InvertTest(unittest.TestCase):
             partial,
         )
         run = self.oubli(
-            "invert", "att-faces", "--model", partial, "--json", "-o", self.folder / "partial"
+            "invert", "faces", "--model", partial, "--json", "-o", self.folder / "partial"
         )
         document = json.loads(run.stdout)
         self.assertEqual(document["class_names"], ["s1", "s2", "s4", "s5"])
@@ -194,7 +194,7 @@ class InvertTest(unittest.TestCase):
             "cut.onnx",
             self.oubli(
                 "invert",
-                "att-faces",
+                "faces",
                 "--model",
                 self.folder / "cut.onnx",
                 "-o",
@@ -204,7 +204,7 @@ class InvertTest(unittest.TestCase):
         )
         self.oubli(
             "invert",
-            "att-faces",
+            "faces",
             "--model",
             model,
             "--networks",
@@ -220,7 +220,7 @@ class InvertTest(unittest.TestCase):
             out = self.folder / f"start{next(self.counter)}"
             self.oubli(
                 "invert",
-                "att-faces",
+                "faces",
                 "--epochs",
                 1,
                 "--steps",
@@ -236,7 +236,7 @@ class InvertTest(unittest.TestCase):
             )
             return (out / "full.png").read_bytes()
 
-        face = self.folder / "data" / "att-faces" / "s1" / "4.pgm"
+        face = self.folder / "data" / "faces" / "s1" / "4.pgm"
         pixels = face.read_bytes()[-24 * 24 :]
         png = self.folder / "face.png"
         png.write_bytes(png_of(24, 24, pixels))
@@ -250,7 +250,7 @@ class InvertTest(unittest.TestCase):
         self.assertIn(
             "small.pgm: an image of 1 x 4 x 5, wanted 1 x 12 x 12",
             self.oubli(
-                "invert", "att-faces", "--start", small, "-o", self.folder / "no", code=3
+                "invert", "faces", "--start", small, "-o", self.folder / "no", code=3
             ).stderr,
         )
 
@@ -258,12 +258,12 @@ class InvertTest(unittest.TestCase):
 
     def test_says_what_is_wrong(self):
         cases = [
-            (2, "--start", ["att-faces", "--start", "2"]),
-            (2, "image:", ["att-faces", "--start", "image:999"]),
-            (2, "s2", ["att-faces", "--class", "s22"]),
-            (2, "no method is named", ["att-faces", "--method", "magic"]),
-            (2, "--classes", ["att-faces", "--classes", "9"]),
-            (2, "at least two", ["att-faces", "--classes", "2"]),
+            (2, "--start", ["faces", "--start", "2"]),
+            (2, "image:", ["faces", "--start", "image:999"]),
+            (2, "s2", ["faces", "--class", "s22"]),
+            (2, "no method is named", ["faces", "--method", "magic"]),
+            (2, "--classes", ["faces", "--classes", "9"]),
+            (2, "at least two", ["faces", "--classes", "2"]),
             (7, "tools/get-data mnist", ["mnist"]),
         ]
         for code, words, arguments in cases:

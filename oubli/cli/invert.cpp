@@ -116,7 +116,7 @@ ImageSet load_for(const NamedNetwork& model, const Options& options) {
 
 ImageSet load(const Options& options) {
   ImageSet set = load_data_set(options.data_set, Split::train);
-  const bool faces = options.data_set == "att-faces";
+  const bool faces = options.data_set == "faces";
   if (faces && !options.full_size) set = half_size(set);
   std::size_t classes = options.people;
   if (classes == 0) classes = faces ? 4 : set.classes();
@@ -285,7 +285,7 @@ void add_invert(Command& app) {
   auto options = std::make_shared<Options>();
   Command* command = app.add_subcommand(
       "invert", "Reconstruct classes from networks before and after they were forgotten");
-  command->add_option("DATA", options->data_set, "att-faces, mnist, fashion-mnist or cifar10")
+  command->add_option("DATA", options->data_set, "faces, mnist, fashion-mnist or cifar10")
       ->required();
   command->add_option("-o,--output", options->output, "Folder for the pictures and inversion.json")
       ->capture_default_str();
@@ -341,11 +341,11 @@ void add_invert(Command& app) {
   command->add_flag("--json", options->json, "Print inversion.json on stdout");
   command->footer(
       "Examples:\n"
-      "  oubli invert att-faces --networks 10 -o inversion\n"
-      "  oubli invert att-faces --full-size --class s1 -o inversion\n"
+      "  oubli invert faces --networks 10 -o inversion\n"
+      "  oubli invert faces --full-size --class s1 -o inversion\n"
       "  oubli invert fashion-mnist --images 500 -o inversion\n"
       "  oubli invert fashion-mnist --model model.onnx --class bag -o inversion\n"
-      "  oubli invert att-faces --start somebody.pgm -o inversion\n"
+      "  oubli invert faces --start somebody.pgm -o inversion\n"
       "  oubli report inversion -o report.html");
   command->callback([options] { run(*options); });
 }

@@ -93,7 +93,7 @@ void add_predict(Command& app) {
   command
       ->add_option("MODEL", options->model, "ONNX file written by 'oubli train' or 'oubli forget'")
       ->required();
-  command->add_option("--data", options->data, "fashion-mnist, mnist, cifar10 or att-faces")
+  command->add_option("--data", options->data, "fashion-mnist, mnist, cifar10 or faces")
       ->required();
   command->add_option("--split", options->split, "train or test")
       ->one_of({"train", "test"})

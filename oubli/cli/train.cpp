@@ -48,12 +48,12 @@ struct Options {
 
 std::string default_network(const std::string& data) {
   if (data == "cifar10") return "cnn";
-  return data == "att-faces" ? "resnet" : "mlp";
+  return data == "faces" ? "residual" : "mlp";
 }
 
 // Whether --network is a file that describes one.
 bool is_description(const std::string& network) {
-  return !network.empty() && network != "mlp" && network != "cnn" && network != "resnet";
+  return !network.empty() && network != "mlp" && network != "cnn" && network != "residual";
 }
 
 // The named network for images and classes like those of `set`.
@@ -64,7 +64,7 @@ NetworkSpec network_for(const std::string& name, std::size_t features, const Ima
     spec = mlp_network();
   } else if (name == "cnn") {
     spec = cnn_network(features);
-  } else if (name == "resnet") {
+  } else if (name == "residual") {
     spec = residual_network();
   } else {
     json document = json::parse(read_text_file(name), nullptr, false);
@@ -121,7 +121,7 @@ void run(const Options& options) {
   const std::string name =
       options.network.empty() ? default_network(options.data) : options.network;
   const NetworkSpec spec = network_for(name, options.features, images, test.classes());
-  const bool residual = name == "resnet";
+  const bool residual = name == "residual";
   train_options.epochs = options.epochs.value_or(residual ? 15 : 6);
   train_options.batch = options.batch.value_or(residual ? 8 : 32);
   train_options.seed = options.seed;
@@ -168,17 +168,16 @@ void run(const Options& options) {
 void add_train(Command& app) {
   auto options = std::make_shared<Options>();
   Command* command = app.add_subcommand("train", "Train a network and write it as an ONNX file");
-  command->add_option("DATA", options->data, "fashion-mnist, mnist, cifar10 or att-faces")
-      ->required();
+  command->add_option("DATA", options->data, "fashion-mnist, mnist, cifar10 or faces")->required();
   command->add_option("--network", options->network,
-                      "mlp, cnn, resnet, or a JSON file of layers (default: by the data set)");
+                      "mlp, cnn, residual, or a JSON file of layers (default: by the data set)");
   command->add_option("--features", options->features, "Units before the head of the cnn")
       ->range(1, 1'000'000)
       ->capture_default_str();
   command->add_option("--without", options->without,
                       "Classes to leave out of the training, by name or number");
-  command->add_option("--epochs", options->epochs, "Default 6; resnet 15")->range(1, 1'000'000);
-  command->add_option("--batch", options->batch, "Default 32; resnet 8")->range(1, 1'000'000);
+  command->add_option("--epochs", options->epochs, "Default 6; residual 15")->range(1, 1'000'000);
+  command->add_option("--batch", options->batch, "Default 32; residual 8")->range(1, 1'000'000);
   command->add_option("--optimizer", options->optimizer, "adam or sgd")
       ->one_of({"adam", "sgd"})
       ->capture_default_str();

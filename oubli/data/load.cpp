@@ -255,7 +255,7 @@ ImageSet load_pgm_folder(const fs::path& folder) {
 }
 
 const std::vector<std::string>& data_set_names() {
-  static const std::vector<std::string> names = {"fashion-mnist", "mnist", "cifar10", "att-faces"};
+  static const std::vector<std::string> names = {"fashion-mnist", "mnist", "cifar10", "faces"};
   return names;
 }
 
@@ -286,7 +286,7 @@ ImageSet load_data_set(const std::string& name, Split split) {
     else
       batches.push_back(folder / "test_batch.bin");
     set = load_cifar(batches);
-  } else if (name == "att-faces") {
+  } else if (name == "faces") {
     set = load_pgm_folder(folder);
   } else {
     set = load_mnist_like(folder, split);

@@ -33,7 +33,7 @@ enum class Split { train, test };
 [[nodiscard]] const std::vector<std::string>& data_set_names();
 // $OUBLI_DATA, else the user's cache folder: $XDG_CACHE_HOME/oubli or ~/.cache/oubli.
 [[nodiscard]] std::filesystem::path data_folder();
-// fashion-mnist, mnist, cifar10 or att-faces, as tools/get-data stored it. Error{missing} says how
+// fashion-mnist, mnist, cifar10 or faces, as tools/get-data stored it. Error{missing} says how
 // to get it. The faces are one set: its 400 images are both splits.
 [[nodiscard]] ImageSet load_data_set(const std::string& name, Split split);
 

@@ -158,7 +158,7 @@ TEST(LoadDataSet, RealSetsHaveTheirKnownShape) {
                            Fact{"mnist", Split::test, 10000, 1, 28, 28, 10, 0},
                            Fact{"cifar10", Split::train, 50000, 3, 32, 32, 10, 5000},
                            Fact{"cifar10", Split::test, 10000, 3, 32, 32, 10, 1000},
-                           Fact{"att-faces", Split::train, 400, 1, 112, 92, 40, 10}}) {
+                           Fact{"faces", Split::train, 400, 1, 112, 92, 40, 10}}) {
     if (!fs::is_directory(data_folder() / fact.name)) continue;
     any = true;
     const ImageSet set = load_data_set(fact.name, fact.split);

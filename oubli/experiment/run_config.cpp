@@ -32,7 +32,7 @@ const std::map<std::string, Recipe, std::less<>>& recipes() {
     fashion.data_set = "fashion-mnist";
     const Recipe cifar{
         .data_set = "cifar10", .architecture = "cnn", .hidden = {256, 64, 1024}, .forget = {0}};
-    const Recipe faces{.data_set = "att-faces",
+    const Recipe faces{.data_set = "faces",
                        .architecture = "residual",
                        .classes = 40,
                        .epochs = 15,

@@ -290,7 +290,7 @@ class WholeNetwork : public testing::TestWithParam<NetworkSpec> {};
 TEST_P(WholeNetwork, LossFollowsTheGradient) {
   const NetworkSpec& spec = GetParam();
   const SingleThread single;
-  const std::size_t batch = spec.name == "resnet" ? 8 : 32;
+  const std::size_t batch = spec.name == "residual" ? 8 : 32;
   const Network network(spec, 3, 1);
   Executor executor(compile(spec), batch, Executor::Mode::training);
   ParameterStore store = executor.import_parameters(network.parameters());

@@ -143,7 +143,7 @@ NetworkSpec residual_network(std::size_t classes) {
   const auto convolution = [](std::size_t filters, std::size_t kernel, std::size_t stride) {
     return conv(filters, kernel, stride, Padding::same, false);
   };
-  NetworkSpec spec{.name = "resnet",
+  NetworkSpec spec{.name = "residual",
                    .channels = 1,
                    .height = 112,
                    .width = 92,

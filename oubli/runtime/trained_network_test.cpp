@@ -64,7 +64,7 @@ TEST(TrainedNetwork, OnnxRuntimeAgreesOnTheWholeTestSet) {
     std::string data;
   };
   for (const Case& c : {Case{mlp_network(), "mnist"}, Case{mlp_network(), "fashion-mnist"},
-                        Case{cnn_network(64), "cifar10"}, Case{residual_network(), "att-faces"}}) {
+                        Case{cnn_network(64), "cifar10"}, Case{residual_network(), "faces"}}) {
     const ImageSet set = images_for(c.data, c.spec);
     // trained for one round, so that running statistics are not their starting values
     TrainOptions options;

@@ -238,7 +238,7 @@ def inversion():
     return {
         "format": "oubli-inversion",
         "version": 1,
-        "data_set": "att-faces",
+        "data_set": "faces",
         "caption": "What an attacker sees.",
         "sheets": [{"file": "sheet.png", "title": "Sheet", "description": "Rows are " + HOSTILE}],
         "class_names": NAMES,

@@ -292,7 +292,7 @@ save(
         {
             "format": "oubli-inversion",
             "version": 1,
-            "data_set": "att-faces",
+            "data_set": "faces",
             "class_names": ["a", "b"],
             "caption": "c",
             "sheets": [],

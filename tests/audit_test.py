@@ -25,7 +25,7 @@ def population(seed, shift=0.0, columns=CLASSES - 1, models=MODELS):
 
 def audit(*words, code=0, say=""):
     run = subprocess.run(
-        [program, "audit", "--quiet", *words], capture_output=True, text=True, check=False
+        [program, "audit", "--quiet", "--full", *words], capture_output=True, text=True, check=False
     )
     assert run.returncode == code and say in run.stderr, (words, run.returncode, run.stderr)
     return run.stdout

@@ -83,7 +83,7 @@ run --run grown
 same grown "--models 4 after --models 2"
 
 echo "each class in turn"
-"$oubli" -q reproduce $common --models 2 --each-class --run each >each.txt
+"$oubli" -q reproduce $common --models 2 --each-class --run each --full >each.txt
 [ "$(grep -c '^unlearned  trouser' each.txt)" -ge 8 ] ||
   die "no rows for each class: $(tail -30 each.txt)"
 

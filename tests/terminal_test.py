@@ -20,6 +20,7 @@ import numpy as np
 OUBLI = os.path.abspath(sys.argv[1])
 UPDATE = "--update" in sys.argv
 GOLDEN = pathlib.Path(__file__).resolve().parent / "terminal"
+PROGRESS = re.compile("\r\x1b\\[K[^\n]*\n")
 LOOKS = re.compile("\x1b\\[[0-9;]*m")
 
 
@@ -54,6 +55,15 @@ def make_files(folder):
     features = (weights[labels] + 0.5 * rng.normal(size=(240, 8))).astype("f4")
     np.savez(folder / "head.npz", W=weights, b=bias)
     np.savez(folder / "data.npz", features=features, labels=labels)
+    # Logits of 12 models each; those that saw class 2 are surer about its samples.
+    truth = np.repeat(np.arange(6), 10)
+    for name, shift in ("seen", 3), ("unseen", 0), ("unseen2", 0):
+        logits = rng.normal(size=(12, 60, 5))
+        kept = truth != 2
+        logits[:, kept, np.array([0, 1, 0, 2, 3, 4])[truth[kept]]] += 3
+        logits[:, truth == 2, 0] += shift
+        np.save(folder / f"{name}.npy", logits.astype("f4"))
+    np.save(folder / "y.npy", truth)
     (folder / "animals.txt").write_text("ant\nbee\ncat\ndog\nelk\nfox\n")
 
 
@@ -71,7 +81,7 @@ class Terminal(unittest.TestCase):
     def golden(self, name, *words, code=0, lines=12):
         got, text = on_terminal(words, self.folder)
         self.assertEqual(got, code, text)
-        plain = LOOKS.sub("", text)
+        plain = LOOKS.sub("", PROGRESS.sub("", text))
         for line in plain.splitlines():
             self.assertLessEqual(len(line), 80, line)
         self.assertLessEqual(plain.count("\n"), lines, plain)
@@ -100,6 +110,13 @@ class Terminal(unittest.TestCase):
         self.golden("inspect", "inspect", "head.npz", "--class-names", "animals.txt")
         words = ["--data", "data.npz", "--class-names", "animals.txt", "--class", "bee"]
         self.golden("inspect-class", "inspect", "head.npz", *words)
+
+    def test_audit(self):
+        words = ["--seen", "seen.npy", "--unseen", "unseen.npy", "--labels", "y.npy"]
+        named = ["--class", "cat", "--class-names", "animals.txt"]
+        floor = ["--unseen2", "unseen2.npy"]
+        self.golden("audit", "audit", *words, *named, *floor, lines=16)
+        self.golden("audit-no-floor", "audit", *words, "--class", "2", lines=18)
 
     def test_verify_that_fails(self):
         on_terminal(self.request("--class", "cat", "-o", "new.npz"), self.folder)

@@ -22,6 +22,7 @@
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/audit_summary.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/evidence/evidence_file.h"
@@ -42,7 +43,7 @@ struct Options {
   std::vector<std::string> classes, attacks, observers;
   std::optional<double> fail_above;
   std::filesystem::path csv, attest, sign;
-  bool json = false, force = false, forgotten_only = false, undecided_passes = false;
+  bool json = false, full = false, force = false, forgotten_only = false, undecided_passes = false;
   AuditOptions audit;
 };
 
@@ -301,7 +302,7 @@ void run(Options& options) {
   if (options.json)
     fmt::print("{}\n", to_text(nlohmann::json(result), 2));
   else
-    fmt::print("{}", to_text(result));
+    fmt::print("{}", options.full ? to_text(result) : summary_of(result));
   if (options.fail_above) check_gate(result.verdict, *options.fail_above, options.undecided_passes);
 }
 
@@ -407,6 +408,7 @@ void add_audit(Command& app) {
       ->type_name("KEY");
   command->add_flag("--force", options->force, "Replace files that exist (--csv, --attest)");
   command->add_flag("--json", options->json, "Print JSON instead of tables");
+  command->add_flag("--full", options->full, "Print every attack and figure");
   command->footer(
       "Logits may come from anywhere: docs/from-pytorch.md and docs/from-keras.md export them.\n"
       "Examples:\n"

@@ -16,8 +16,10 @@
 #include "oubli/base/json.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/audit_summary.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/terminal.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
 #include "oubli/report/read_report.h"
@@ -41,6 +43,7 @@ struct Options {
   bool list = false;
   bool as_json = false;
   bool markdown = false;
+  bool full = false;
 };
 
 void print_list() {
@@ -86,6 +89,16 @@ RunConfig config_of(const Options& options) {
   return config;
 }
 
+void print_tables(const Options& options, const Results& results,
+                  const std::filesystem::path& folder) {
+  if (options.markdown) return fmt::print("{}", to_markdown(results.tables));
+  if (options.full)
+    return fmt::print("{}{}", legend_of_tables(), to_text(without_repeats(results.tables)));
+  fmt::print("{}{}", summary_of(results),
+             told(fmt::format("More: {}; the paper's tables beside ours: --full, --markdown.",
+                              (folder / "report.html").string())));
+}
+
 void run(const Options& options) {
   if (options.list && options.as_json) return fmt::print("{}\n", published_json());
   if (options.list) return print_list();
@@ -118,7 +131,7 @@ void run(const Options& options) {
   } else if (options.as_json) {
     fmt::print("{}\n", to_text(nlohmann::json(*results), 1));
   } else {
-    fmt::print("{}", options.markdown ? to_markdown(results->tables) : to_text(results->tables));
+    print_tables(options, *results, wanted.folder);
   }
   if (!options.train_only) {
     const std::array<std::filesystem::path, 1> inputs = {wanted.folder};
@@ -173,6 +186,7 @@ void add_reproduce(Command& app) {
   command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");
   command->add_flag("--json", options->as_json,
                     "Print results.json instead of tables; with --list, the paper's numbers");
+  command->add_flag("--full", options->full, "Print the paper's tables with ours beside them");
   command->add_flag("--markdown", options->markdown, "Print the tables as Markdown");
   command->footer(
       "A run folder can be continued: the same command after an interruption does what is "

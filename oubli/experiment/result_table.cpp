@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "oubli/base/json_fields.h"
 
@@ -159,6 +162,26 @@ TextTable to_table(const ResultTable& table, bool name_observers) {
     }
   }
   return out;
+}
+
+std::vector<ResultTable> without_repeats(std::vector<ResultTable> tables) {
+  using Place = std::tuple<std::string, std::vector<std::string>, std::string, Observer, double>;
+  std::set<Place> shown;
+  for (ResultTable& table : tables) {
+    std::vector<Place> here;
+    for (Row& row : table.rows)
+      std::erase_if(row.cells, [&](const Cell& cell) {
+        if (!cell.ours.value) return false;
+        Place place(row.group, row.keys, cell.measure, cell.observer, *cell.ours.value);
+        if (shown.contains(place)) return true;
+        here.push_back(std::move(place));
+        return false;
+      });
+    shown.insert(here.begin(), here.end());
+    std::erase_if(table.rows, [](const Row& row) { return row.cells.empty(); });
+  }
+  std::erase_if(tables, [](const ResultTable& table) { return table.rows.empty(); });
+  return tables;
 }
 
 std::string to_text(std::span<const ResultTable> tables) {

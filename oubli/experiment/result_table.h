@@ -44,6 +44,9 @@ struct ResultTable {
 // that would be empty are left out. `name_observers`: with a column for what the observer sees.
 [[nodiscard]] TextTable to_table(const ResultTable& table, bool name_observers = false);
 
+// The same tables without figures that stand in a table above: for people who read them in order.
+[[nodiscard]] std::vector<ResultTable> without_repeats(std::vector<ResultTable> tables);
+
 // All of them, with titles and notes.
 [[nodiscard]] std::string to_text(std::span<const ResultTable> tables);
 [[nodiscard]] std::string to_markdown(std::span<const ResultTable> tables);

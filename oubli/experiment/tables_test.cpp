@@ -1,7 +1,10 @@
 #include "oubli/experiment/tables.h"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "oubli/experiment/results.h"
 
@@ -154,6 +157,25 @@ TEST(Tables, PrintObserversSideBySide) {
   EXPECT_THAT(text, HasSubstr("Each class forgotten in turn"));
   const std::string markdown = to_markdown(tables);
   EXPECT_THAT(markdown, HasSubstr("| 0.593 | 0.600 | 0.590 to 0.610 | 0.010 | 0.060 | 0.006 |"));
+}
+
+TEST(Tables, FiguresThatStandAboveAreLeftOut) {
+  const auto tables = make_tables(example_results());
+  const auto lines = [](const std::vector<ResultTable>& of) {
+    std::multiset<std::string> out;
+    for (const ResultTable& t : of)
+      for (const ResultTable::Row& row : t.rows)
+        for (const ResultTable::Cell& cell : row.cells)
+          if (cell.ours.value)
+            out.insert(fmt::format("{}|{}|{}|{}|{}", row.group, fmt::join(row.keys, ","),
+                                   cell.measure, name_of(cell.observer), *cell.ours.value));
+    return out;
+  };
+  const auto all = lines(tables), left = lines(without_repeats(tables));
+  // No figure is lost; figures of different tables are there once.
+  EXPECT_EQ(std::set(all.begin(), all.end()), std::set(left.begin(), left.end()));
+  EXPECT_LT(left.size(), all.size());
+  EXPECT_EQ(lines(without_repeats(without_repeats(tables))), left);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "oubli/cli/terminal.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
+#include "oubli/filtration/explained.h"
 #include "oubli/report/read_report.h"
 
 namespace oubli::cli {
@@ -34,6 +35,7 @@ struct Options {
   std::optional<std::size_t> floor_models;
   std::vector<std::size_t> hidden;
   std::vector<std::string> samples{"1", "3", "10", "100", "all"};
+  std::vector<double> explain{kExplain};
   unsigned jobs = 0;
   std::uint64_t seed = 1;
   std::size_t epochs = 0;
@@ -59,8 +61,9 @@ void print_list() {
   }
   fmt::print(
       "\nBeyond the paper: s = 1 and 3 (--samples), class means from training data (always), a\n"
-      "refitted head (always), each class in turn (oubli reproduce mnist --each-class), observers\n"
-      "that see probabilities or labels only (always), fashion-mnist.\n");
+      "refitted head (always), method explained (always), each class in turn (oubli reproduce "
+      "mnist\n"
+      "--each-class), observers that see probabilities or labels only (always), fashion-mnist.\n");
 }
 
 RunConfig config_of(const Options& options) {
@@ -72,6 +75,7 @@ RunConfig config_of(const Options& options) {
                    .parts = {},
                    .each_class = 0,
                    .samples = {},
+                   .explain = options.explain,
                    .keep_models = options.keep_models};
   const std::size_t models = options.models != 0 ? options.models : recipe.models;
   for (const std::size_t hidden :
@@ -82,6 +86,7 @@ RunConfig config_of(const Options& options) {
     config.parts.push_back(
         {.hidden = hidden, .models = models, .second = options.floor_models.value_or(models)});
   }
+  for (const double rho : options.explain) check_share(rho);
   for (const std::string& word : options.samples) config.samples.push_back(sample_count_of(word));
   if (options.each_class) {
     config.each_class = *options.each_class != 0 ? *options.each_class : models;
@@ -169,6 +174,10 @@ void add_reproduce(Command& app) {
   command
       ->add_option("--samples", options->samples,
                    "Samples per class that estimate the mean predictions [1,3,10,100,all]")
+      ->delimiter(',');
+  command
+      ->add_option("--explain", options->explain,
+                   fmt::format("Shares rho of method explained [{}]", kExplain))
       ->delimiter(',');
   command
       ->add_option(

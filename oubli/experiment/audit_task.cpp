@@ -14,6 +14,7 @@
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json_fields.h"
 #include "oubli/base/version.h"
+#include "oubli/experiment/explained_logits.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/filtration/filtration.h"
 
@@ -80,10 +81,16 @@ std::vector<std::string> ids(const std::vector<DoneTrial>& trials) {
 
 std::string fingerprint(const RunFolder& folder, const AuditTask& task, const Inputs& inputs) {
   const RunConfig& config = folder.config();
-  const json all = {{"task", task.name},        {"each_class", task.each_class},
-                    {"seen", ids(inputs.seen)}, {"unseen", ids(inputs.unseen)},
-                    {"seed", config.seed},      {"epochs", config.epochs},
-                    {"build", kVersion},        {"version", kAuditFileVersion}};
+  json all = {{"task", task.name},        {"each_class", task.each_class},
+              {"seen", ids(inputs.seen)}, {"unseen", ids(inputs.unseen)},
+              {"seed", config.seed},      {"epochs", config.epochs},
+              {"build", kVersion},        {"version", kAuditFileVersion}};
+  if (const auto* explained = std::get_if<Explained>(&task.treatment)) {
+    // Networks may be completed later.
+    json& missing = all["not_explained"] = json::array();
+    for (const DoneTrial& trial : inputs.seen)
+      if (!fs::exists(folder.explained(trial.id, explained->rho))) missing.push_back(trial.id);
+  }
   return sha256_hex(as_bytes(to_text(all, -1)));
 }
 
@@ -119,7 +126,8 @@ Matrix<double> test_means(MatrixView<const float> logits, std::span<const std::u
 LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const DoneTrial& trial,
                         MatrixView<const float> logits, std::span<const std::uint32_t> labels,
                         std::size_t classes) {
-  const auto method = std::get<Method>(task.treatment);
+  const auto* const explained = std::get_if<Explained>(&task.treatment);
+  const Method method = explained != nullptr ? Method::explained : std::get<Method>(task.treatment);
   if (method == Method::naive) return naive_filter(split_for_deletion(classes, task.forget));
   OUBLI_ASSERT(task.means.has_value());
   const Matrix<double> means = task.means->source == MeansSource::train
@@ -130,8 +138,13 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   const auto filtration = Filtration::solve_on_logits(
       {.space = Space::logits, .means = stored.view(trial.id + " class means")}, task.forget,
       Solver::paper);
-  auto filter = filtration.logit_filter(
-      {.method = method, .seed = folder.config().seed, .model = trial.model});
+  Target target{.method = method, .seed = folder.config().seed, .model = trial.model};
+  Matrix<double> logits_explained;
+  if (explained != nullptr) {
+    logits_explained = read_explained(folder, trial.id, explained->rho, task.forget);
+    target.explained = logits_explained.view();
+  }
+  auto filter = filtration.logit_filter(target);
   OUBLI_ASSERT(filter.has_value());
   return std::move(*filter);
 }
@@ -254,6 +267,7 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
     for (const SampleCount& s : config.samples)
       add(Method::normalization, MeansOf{s, MeansSource::test});
     add(Method::normalization, MeansOf{kAllSamples, MeansSource::train});
+    for (const double rho : config.explain) add(Explained{rho}, kAllOfTest);
     add(Method::randomization, kAllOfTest);
     add(Method::zeroing, kAllOfTest);
     add(Refit{});
@@ -262,13 +276,14 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
     const Recipe& recipe = recipe_of(config.experiment);
     const std::size_t hidden = config.parts.empty() ? recipe.hidden[0] : config.parts[0].hidden;
     for (std::size_t c = 0; c < recipe.classes; ++c) {
-      const auto add = [&](Method method, std::optional<MeansOf> means) {
-        AuditTask& task = tasks.emplace_back(make_task(config, hidden, {c}, method, means));
+      const auto add = [&](Treatment treatment, std::optional<MeansOf> means) {
+        AuditTask& task = tasks.emplace_back(make_task(config, hidden, {c}, treatment, means));
         task.each_class = true;
         task.name = "each-" + task.name;
       };
       add(Method::naive, {});
       add(Method::normalization, kAllOfTest);
+      for (const double rho : config.explain) add(Explained{rho}, kAllOfTest);
     }
   }
   return tasks;

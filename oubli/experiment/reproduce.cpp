@@ -15,6 +15,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/data/load.h"
 #include "oubli/experiment/audit_task.h"
+#include "oubli/experiment/explained_logits.h"
 #include "oubli/experiment/results.h"
 #include "oubli/experiment/run_trial.h"
 #include "oubli/experiment/tables.h"
@@ -84,6 +85,28 @@ Results assemble_results(const RunFolder& folder) {
   return results;
 }
 
+// Which networks can be audited for method explained after a look at the network itself. Says what
+// to do about those that were not kept.
+std::vector<std::size_t> kept_but_not_explained(const RunFolder& folder,
+                                                const std::vector<Trial>& trials) {
+  std::vector<std::size_t> kept;
+  std::vector<std::string> gone;
+  for (const Trial& trial : not_explained(folder)) {
+    if (fs::exists(folder.model(trial.id)))
+      kept.push_back(static_cast<std::size_t>(std::ranges::find(trials, trial.id, &Trial::id) -
+                                              trials.begin()));
+    else
+      gone.push_back(trial.id);
+  }
+  if (!gone.empty())
+    say(
+        fmt::format("{} networks cannot be audited for method explained: they were trained before "
+                    "that was asked for, and not kept (--keep-models); remove their files from {} "
+                    "and they are trained again. The first: {}",
+                    gone.size(), (folder.path() / "trials").string(), gone.front()));
+  return kept;
+}
+
 std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOptions& options,
                                        const std::stop_token& stop) {
   std::optional<RunFolder> folder;
@@ -118,20 +141,27 @@ std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOpti
     return std::nullopt;
   }
 
+  std::once_flag test_loaded;
+  ImageSet loaded_test;
+  const auto test = [&]() -> const ImageSet& {
+    std::call_once(test_loaded, [&] {
+      loaded_test = load_data_set(recipe_of(config.experiment).data_set, Split::test);
+    });
+    return loaded_test;
+  };
+  scheduler.run(
+      "explaining",
+      scheduler.is_main() ? kept_but_not_explained(*folder, trials) : std::vector<std::size_t>{},
+      [&](std::size_t i) { explain_kept(*folder, trials[i].id, test()); });
+
   const std::vector<AuditTask> audits = audit_tasks_of(config);
   std::vector<std::size_t> unaudited;
   if (scheduler.is_main()) {
     unaudited =
         indices_where(audits, [&](const AuditTask& task) { return !is_audited(*folder, task); });
   }
-  std::once_flag test_loaded;
-  ImageSet test;
-  scheduler.run("auditing", unaudited, [&](std::size_t i) {
-    std::call_once(test_loaded, [&] {
-      test = load_data_set(recipe_of(config.experiment).data_set, Split::test);
-    });
-    run_audit(*folder, audits[i], test, stop);
-  });
+  scheduler.run("auditing", unaudited,
+                [&](std::size_t i) { run_audit(*folder, audits[i], test(), stop); });
   scheduler.finish();
   if (!scheduler.is_main()) return std::nullopt;
   Results results = assemble_results(*folder);

@@ -69,11 +69,13 @@ struct Results {
 //       {"method": "normalization", "samples": "10", "means_from": "test", "audit": AUDIT,
 //        "failed": [{"id": ..., "reason": ...}]},   networks that could not be filtered
 //       {"method": "normalization", "samples": "all", "means_from": "train", ...},
+//       {"method": "explained-0.07", "samples": "all", "means_from": "test", ...},   rho is 0.07
 //       {"method": "randomization", "samples": "all", "means_from": "test", ...},
 //       {"method": "zeroing", ...}, {"method": "refit", "audit": AUDIT}]}],
 //  "each_class": [          forgetting each class in turn, inputs of that class alone
 //    {"hidden": 50, "forgotten": [3], "models": {"seen": 100, "unseen": 100},
-//     "methods": [{"method": "naive", "audit": AUDIT}, {"method": "normalization", ...}]}],
+//     "methods": [{"method": "naive", "audit": AUDIT}, {"method": "normalization", ...},
+//                 {"method": "explained-0.07", ...}]}],
 //  "tables": [              the paper's tables with ours beside them, and ours alone
 //    {"title": "...", "published": "tab:MLP50" or null, "number": "I", "place": "main text",
 //     "notes": ["..."],

@@ -11,6 +11,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/json_fields.h"
 #include "oubli/base/random.h"
+#include "oubli/filtration/explained.h"
 
 namespace oubli {
 namespace {
@@ -102,6 +103,7 @@ void to_json(json& out, const RunConfig& config) {
          {"parts", parts},
          {"each_class", config.each_class},
          {"samples", samples},
+         {"explain", config.explain},
          {"keep_models", config.keep_models}};
 }
 
@@ -124,6 +126,10 @@ void from_json(const json& in, RunConfig& config) {
   at_place("samples", [&] {
     config.samples.clear();
     for (const std::string& text : samples) config.samples.push_back(sample_count_of(text));
+  });
+  read_field(in, "explain", config.explain);  // there was none
+  at_place("explain", [&] {
+    for (const double rho : config.explain) check_share(rho);
   });
   require_field(in, "keep_models", config.keep_models);
 }
@@ -150,6 +156,10 @@ RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
   for (const SampleCount& s : wanted.samples) {
     if (std::ranges::find(result.samples, s) == result.samples.end()) result.samples.push_back(s);
   }
+  for (const double rho : wanted.explain)
+    if (std::ranges::find(result.explain, rho) == result.explain.end())
+      result.explain.push_back(rho);
+  std::ranges::sort(result.explain);
   // Numbers first, all last.
   std::ranges::sort(result.samples, {},
                     [](const SampleCount& s) { return s.value_or(~std::size_t{0}); });

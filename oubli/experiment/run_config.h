@@ -53,6 +53,7 @@ struct RunConfig {
   // Models per population for forgetting each single class in turn; 0: not asked for.
   std::size_t each_class = 0;
   std::vector<SampleCount> samples;  // of normalization, ascending
+  std::vector<double> explain = {};  // rho of method explained, ascending
   bool keep_models = false;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;

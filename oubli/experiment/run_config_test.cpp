@@ -91,7 +91,17 @@ TEST(RunConfig, ConfigSurvivesJson) {
   RunConfig config = mnist(20);
   config.each_class = 3;
   config.epochs = 2;
+  config.explain = {0.07, 0.15};
   EXPECT_EQ(nlohmann::json(config).get<RunConfig>(), config);
+  // Of a run that was begun before there was the method.
+  nlohmann::json old = config;
+  old.erase("explain");
+  EXPECT_TRUE(old.get<RunConfig>().explain.empty());
+  RunConfig wanted = config;
+  wanted.explain = {0.1, 0.15};
+  EXPECT_EQ(merge(config, wanted).explain, (std::vector{0.07, 0.1, 0.15}));
+  old["explain"] = {0.0};
+  EXPECT_THROW((void)old.get<RunConfig>(), Error);
 }
 
 TEST(RunConfig, CountsAreWholeNumbers) {

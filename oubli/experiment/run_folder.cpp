@@ -25,8 +25,8 @@ using nlohmann::json;
 
 constexpr std::size_t kRunVersion = 1;
 constexpr std::size_t kTrialVersion = 1;
-constexpr std::array<const char*, 7> kFolders = {"trials", "logits",   "means", "refit",
-                                                 "models", "underway", "audits"};
+constexpr std::array<const char*, 8> kFolders = {"trials", "logits",    "means",    "refit",
+                                                 "models", "explained", "underway", "audits"};
 
 json read_json(const fs::path& path, std::string_view format, std::size_t version) {
   json file = parse_document(read_text_file(path), path.string());
@@ -186,6 +186,9 @@ RunFolder RunFolder::attach(fs::path path, RunConfig config) {
 fs::path RunFolder::logits(const std::string& id) const { return path_ / "logits" / (id + ".npy"); }
 fs::path RunFolder::means(const std::string& id) const { return path_ / "means" / (id + ".npy"); }
 fs::path RunFolder::refit(const std::string& id) const { return path_ / "refit" / (id + ".npy"); }
+fs::path RunFolder::explained(const std::string& id, double rho) const {
+  return path_ / "explained" / fmt::format("{}-{}.npy", id, rho);
+}
 fs::path RunFolder::model(const std::string& id) const { return path_ / "models" / (id + ".onnx"); }
 fs::path RunFolder::audit(const std::string& name) const {
   return path_ / "audits" / (name + ".json");

@@ -12,6 +12,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/progress.h"
 #include "oubli/data/load.h"
+#include "oubli/experiment/explained_logits.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/nn/network.h"
 #include "oubli/nn/network_file.h"
@@ -66,6 +67,8 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
     options.without = config.forget;
     const Network refit = refit_head(network, data.train, options, stop);
     files.push_back(save(folder.refit(trial.id), refit.logits(data.test)));
+    std::ranges::copy(save_explained(folder, trial.id, network, data.test),
+                      std::back_inserter(files));
   }
   if (config.keep_models) {
     std::vector<std::string> names;

@@ -17,8 +17,9 @@ struct TrialData {
 [[nodiscard]] TrialData load_trial_data(const RunConfig& config);
 
 // Trains the network of one trial by the experiment's recipe and saves what the audits need: logits
-// on the test set; for seen networks also mean logits of the training data and the logits of a head
-// refitted to the retained classes. `who` is for the mark in the folder.
+// on the test set; for seen networks also mean logits of the training data, the logits of a head
+// refitted to the retained classes, and what method explained needs. `who` is for the mark in the
+// folder.
 //
 // A trial that fails is recorded as failed, with its reason, and this returns; only an interruption
 // and the failure to write that record are thrown.

@@ -73,7 +73,10 @@ Results example_results() {
   turn.forgotten = {1};
   turn.seen = 3;
   turn.treatments = {treated(Method::naive, {}, example_audit(0.5))};
-  results.each_class = {turn};
+  PartResult other = turn;
+  other.forgotten = {0};
+  other.treatments = {treated(Method::naive, {}, example_audit(0.3))};
+  results.each_class = {turn, other};
   return results;
 }
 
@@ -155,6 +158,12 @@ TEST(Tables, PrintObserversSideBySide) {
   EXPECT_THAT(text, HasSubstr("Table I (main text)"));
   EXPECT_THAT(text, HasSubstr("probabilities"));
   EXPECT_THAT(text, HasSubstr("Each class forgotten in turn"));
+  // The mean over the classes comes last.
+  const auto& turns = *std::ranges::find(
+      tables, "Each class forgotten in turn, inputs of that class", &ResultTable::title);
+  ASSERT_EQ(turns.rows.size(), 3U);
+  EXPECT_EQ(turns.rows[2].keys, (std::vector<std::string>{"mean", "naive", "3"}));
+  EXPECT_NEAR(turns.rows[2].cells[0].ours.value.value(), 0.4, 1e-12);
   const std::string markdown = to_markdown(tables);
   EXPECT_THAT(markdown, HasSubstr("| 0.593 | 0.600 | 0.590 to 0.610 | 0.010 | 0.060 | 0.006 |"));
 }

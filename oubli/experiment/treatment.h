@@ -10,15 +10,19 @@
 namespace oubli {
 
 // What was done to the networks that an audit compares with retrained ones.
+struct Explained {  // method explained with this rho
+  double rho = kExplain;
+  friend bool operator==(const Explained&, const Explained&) = default;
+};
 struct Refit {  // a fresh head on frozen features
   friend bool operator==(const Refit&, const Refit&) = default;
 };
 struct Floor {  // nothing: they are a second batch of retrained networks
   friend bool operator==(const Floor&, const Floor&) = default;
 };
-using Treatment = std::variant<Method, Refit, Floor>;
+using Treatment = std::variant<Method, Explained, Refit, Floor>;
 
-// "naive", "normalization", ..., "refit", "floor"
+// "naive", "normalization", ..., "explained-0.07", "refit", "floor"
 [[nodiscard]] std::string name_of(const Treatment& treatment);
 // Error{usage} if there is none of that name.
 [[nodiscard]] Treatment treatment_of(const std::string& name);

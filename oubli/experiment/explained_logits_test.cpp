@@ -1,0 +1,147 @@
+#include "oubli/experiment/explained_logits.h"
+
+#include <cmath>
+
+#include "oubli/array/npy.h"
+#include "oubli/base/random.h"
+#include "oubli/experiment/audit_task.h"
+#include "oubli/filtration/class_means.h"
+#include "oubli/filtration/filtration.h"
+#include "oubli/nn/network_file.h"
+#include "oubli/nn/spec.h"
+#include "tests/test_support.h"
+
+namespace oubli {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+// Ten classes of images, `each` of every class: noise around a pattern of its own.
+ImageSet images(std::size_t each) {
+  ImageSet set{"patterns", 1, 28, 28, {}, {}, {}};
+  RandomStream random(5, task_id("patterns", {each}));
+  std::vector<std::vector<double>> patterns(10, std::vector<double>(784));
+  for (auto& pattern : patterns)
+    for (double& pixel : pattern) pixel = 128 + 60 * random.normal();
+  for (std::size_t i = 0; i < 10 * each; ++i) {
+    set.labels.push_back(static_cast<std::uint32_t>(i % 10));
+    for (std::size_t d = 0; d < 784; ++d)
+      set.pixels.push_back(static_cast<std::uint8_t>(
+          std::clamp(patterns[i % 10][d] + 30 * random.normal(), 0.0, 255.0)));
+  }
+  for (int c = 0; c < 10; ++c) set.class_names.push_back(std::to_string(c));
+  return set;
+}
+
+RunConfig config(std::vector<std::size_t> forget, std::vector<double> explain) {
+  return {.experiment = "mnist",
+          .forget = std::move(forget),
+          .parts = {{.hidden = 50, .models = 2, .second = 0}},
+          .samples = {kAllSamples},
+          .explain = std::move(explain)};
+}
+
+// What an audit does to logits is what the program does to the last layer.
+TEST(ExplainedLogits, GiveTheFilterThatForgetMakes) {
+  const ImageSet test = images(30);
+  const Network network(mlp_network(10), 1, 2);
+  const Matrix<float> features = network.features(test), logits = network.logits(test);
+  ClassMeans of_features(10, features.cols()), of_logits(10, 10);
+  of_features.add(features.view(), test.labels);
+  of_logits.add(logits.view(), test.labels);
+  const std::span<const float> bias = network.head_bias();
+  const HeadView head{.weights = tensor_view<float>(network.head_weights(), "W"),
+                      .bias = TensorView{DType::f32, {10}, std::as_bytes(bias), "b"}};
+  const std::vector<std::size_t> together{2, 7};
+  const Matrix<double> all = explained_logits(network, test, together, 0.1);
+  ASSERT_EQ(all.rows(), 12U);
+  for (const std::vector<std::size_t>& forget : {std::vector<std::size_t>{3}, together}) {
+    const FiltrationPlan plan = plan_filtration(
+        head,
+        Calibration{.means = tensor_view<double>(of_features.means().view(), "means"),
+                    .within_variance = of_features.within_variance(),
+                    .sample = tensor_view<float>(features.view(), "features"),
+                    .sample_labels = test.labels},
+        forget, {.method = Method::explained, .explain = 0.1}, Solver::paper, Centring::never);
+    const auto filtration = Filtration::solve_on_logits(
+        {.space = Space::logits, .means = tensor_view<double>(of_logits.means().view(), "means")},
+        forget, Solver::paper);
+    Target target{.method = Method::explained};
+    target.explained = all.view().middle_rows(forget.size() == 1 ? 3 : 10, forget.size());
+    const Matrix<float> ours = filtration.logit_filter(target)->apply(logits.view());
+    const Matrix<float> theirs = plan.on_logits->apply(logits.view());
+    // Means of logits in single precision, magnified by the inverse of A.
+    const double conditioning = filtration.report().conditioning;
+    double scale = 0;
+    for (const float value : theirs.flat())
+      scale = std::max(scale, std::abs(static_cast<double>(value)));
+    for (std::size_t i = 0; i < ours.flat().size(); ++i)
+      ASSERT_NEAR(ours.flat()[i], theirs.flat()[i], 64 * 6e-8 / conditioning * scale) << i;
+  }
+}
+
+TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
+  const TempFolder place;
+  const ImageSet test = images(12);
+  const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07, 0.15}));
+  const Network network(mlp_network(10), 3, 4);
+  EXPECT_TRUE(not_explained(folder).empty());  // nothing is trained
+  folder.record_done("mlp50-seen-000", {}, 1);
+  folder.record_done("mlp50-unseen-0-000", {}, 1);
+  const auto waiting = not_explained(folder);
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0].id, "mlp50-seen-000");
+  const std::vector<std::size_t> forget{4};
+  const auto missing = [&] { (void)read_explained(folder, waiting[0].id, 0.15, forget); };
+  EXPECT_EQ(error_of(missing).code(), ErrorCode::missing);
+  EXPECT_THAT(error_of(missing).what(), HasSubstr("trials/mlp50-seen-000.json"));
+
+  save_network(network, test.class_names, folder.model(waiting[0].id));
+  explain_kept(folder, waiting[0].id, test);
+  EXPECT_TRUE(not_explained(folder).empty());
+  const Matrix<double> direct = explained_logits(network, test, std::vector<std::size_t>{0}, 0.15);
+  const Matrix<double> read = read_explained(folder, waiting[0].id, 0.15, forget);
+  EXPECT_TRUE(std::ranges::equal(read.row(0), direct.row(4)));
+}
+
+TEST(ExplainedLogits, TooFewSamplesAreSaid) {
+  const TempFolder place;
+  const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
+  (void)save_explained(folder, "mlp50-seen-001", Network(mlp_network(10), 3, 4), images(5));
+  const Error error = error_of(
+      [&] { (void)read_explained(folder, "mlp50-seen-001", 0.07, std::vector<std::size_t>{1}); });
+  EXPECT_EQ(error.code(), ErrorCode::unfilterable);
+}
+
+// An audit that left networks out is made again once they are complete.
+TEST(ExplainedLogits, AuditsKnowWhatWasMissing) {
+  const TempFolder place;
+  const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
+  const ImageSet test = images(12);
+  const auto tasks = audit_tasks_of(folder.config());
+  const auto task = std::ranges::find(tasks, Treatment(Explained{0.07}), &AuditTask::treatment);
+  ASSERT_NE(task, tasks.end());
+  EXPECT_EQ(task->name, "mlp50-0-explained-0.07-all-test");
+  EXPECT_EQ(treatment_of("explained-0.07"), Treatment(Explained{0.07}));
+  EXPECT_EQ(error_of([] { (void)treatment_of("explained-much"); }).code(), ErrorCode::usage);
+  std::uint64_t model = 0;
+  for (const Trial& trial : trials_of(folder.config())) {
+    const Network network(mlp_network(10 - trial.without.size()), 9, model++);
+    write_npy(folder.logits(trial.id),
+              to_tensor<float>(network.logits(test).view()).view("logits"));
+    folder.record_done(trial.id, {folder.logits(trial.id)}, 1);
+    if (trial.role == Role::seen) save_network(network, test.class_names, folder.model(trial.id));
+  }
+  run_audit(folder, *task, test, {});
+  EXPECT_EQ(read_audit(folder, *task).failed.size(), 2U);
+  EXPECT_TRUE(is_audited(folder, *task));
+  for (const Trial& trial : not_explained(folder)) explain_kept(folder, trial.id, test);
+  EXPECT_FALSE(is_audited(folder, *task));
+  run_audit(folder, *task, test, {});
+  EXPECT_EQ(read_audit(folder, *task).seen, 2U);
+}
+
+}  // namespace
+}  // namespace oubli

@@ -49,16 +49,6 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
   return digest.hex();
 }
 
-std::string sha256_hex(std::span<const std::byte> bytes, DigestTrail& trail) {
-  Sha256 digest;
-  for (; bytes.size() >= kWindowBytes; bytes = bytes.subspan(kWindowBytes)) {
-    digest.update(bytes.first(kWindowBytes));
-    trail.states.push_back(digest);
-  }
-  digest.update(bytes);
-  return digest.hex();
-}
-
 std::string sha256_file(const std::filesystem::path& path, std::span<const std::byte> known,
                         const DigestTrail& trail) {
   std::size_t alike = 0;  // windows
@@ -85,11 +75,16 @@ std::string sha256_file(const std::filesystem::path& path, std::span<const std::
 }
 
 std::string sha256_of_mapped(std::span<const std::byte> mapped) {
-  constexpr std::size_t kWindow = std::size_t{4} << 20;
+  DigestTrail trail;
+  return sha256_of_mapped(mapped, trail);
+}
+
+std::string sha256_of_mapped(std::span<const std::byte> mapped, DigestTrail& trail) {
   Sha256 digest;
   while (!mapped.empty()) {
-    const auto window = mapped.first(std::min(kWindow, mapped.size()));
+    const auto window = mapped.first(std::min(kWindowBytes, mapped.size()));
     digest.update(window);
+    if (window.size() == kWindowBytes) trail.states.push_back(digest);
     release_pages(window);
     mapped = mapped.subspan(window.size());
   }

@@ -36,7 +36,7 @@ class Sha256 {
 struct DigestTrail {
   std::vector<Sha256> states;
 };
-[[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes, DigestTrail& trail);
+[[nodiscard]] std::string sha256_of_mapped(std::span<const std::byte> mapped, DigestTrail& trail);
 [[nodiscard]] std::string sha256_file(const std::filesystem::path& path,
                                       std::span<const std::byte> known, const DigestTrail& trail);
 

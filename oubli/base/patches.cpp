@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "oubli/base/error.h"
+#include "oubli/base/file_windows.h"
 
 namespace oubli {
 namespace {
@@ -79,6 +80,14 @@ std::vector<std::byte> Patches::read(std::span<const std::byte> original, std::u
 
 void Patches::write_copy(std::span<const std::byte> original, AtomicFile& out) const {
   for_each_piece(original, [&](std::span<const std::byte> piece) { out.write(piece); });
+}
+
+void Patches::write_copy(const MappedFile& original, AtomicFile& out) const {
+  const std::span<const std::byte> all = original.bytes();
+  for_each_piece(all, [&](std::span<const std::byte> piece) {
+    out.write(piece);
+    if (piece.data() >= all.data() && piece.data() < all.data() + all.size()) release_pages(piece);
+  });
 }
 
 }  // namespace oubli

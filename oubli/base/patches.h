@@ -31,8 +31,10 @@ class Patches {
   // The changed file from beginning to end, piece by piece; pieces live until the call returns.
   template <typename Take>
   void for_each_piece(std::span<const std::byte> original, Take take) const;
-  // Appends it to `out`, which the caller commits.
+  // Appends it to `out`, which the caller commits. Of a mapped file, what is copied no longer
+  // counts as memory in use.
   void write_copy(std::span<const std::byte> original, AtomicFile& out) const;
+  void write_copy(const MappedFile& original, AtomicFile& out) const;
 
  private:
   struct Patch {

@@ -9,10 +9,15 @@ namespace {
 using testing::error_of;
 using testing::TempFolder;
 
-std::string copy_with(const Patches& patches, const std::string& original) {
+// Through memory or a mapped file: the same.
+std::string copy_with(const Patches& patches, const std::string& original, bool mapped = false) {
   const TempFolder folder;
   AtomicFile out(folder / "copy");
-  patches.write_copy(as_bytes(original), out);
+  write_file(folder / "original", original);
+  if (mapped)
+    patches.write_copy(MappedFile(folder / "original"), out);
+  else
+    patches.write_copy(as_bytes(original), out);
   out.commit();
   return read_text_file(folder / "copy");
 }
@@ -35,6 +40,7 @@ TEST(Patches, ChangeWhatIsNamedAndNothingElse) {
   expected.replace(2'300'001, 77, std::string(77, '\0'));
   expected.replace(3'000'000, 4, "tail");
   EXPECT_EQ(copy_with(patches, original), expected);
+  EXPECT_EQ(copy_with(patches, original, true), expected);
   EXPECT_EQ(as_text(patches.read(as_bytes(original), 2'200'000, 800'002)),
             expected.substr(2'200'000, 800'002));
   EXPECT_TRUE(patches.touch(2'300'077, 1));

@@ -9,7 +9,6 @@
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/beside.h"
 #include "oubli/base/digest.h"
-#include "oubli/base/file_windows.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
 #include "oubli/base/workers.h"
@@ -190,8 +189,7 @@ InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop)
     }
     FileDigest& file = *unread[task];
     if (!model_bytes.empty() && file.path == inputs.model->path()) {
-      file.sha256 = sha256_hex(model_bytes, digests.model_trail);
-      release_pages(model_bytes);  // until it is copied
+      file.sha256 = sha256_of_mapped(model_bytes, digests.model_trail);
     } else {
       file.sha256 = file.content.empty() ? sha256_file(file.path) : sha256_of_mapped(file.content);
     }

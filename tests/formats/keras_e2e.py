@@ -165,7 +165,7 @@ class Keras(FormatCase):
 
     def test_chain_means_and_inspect(self):
         said = self.run_ok("inspect", self.at("keras2.h5"))
-        self.assertIn("10 classes x 16 features", said)
+        self.assertIn("10 classes by 16 features", said)
         self.assertIn("optimizer_weights/Adam/dense_1/kernel/m:0", said)
         self.run_ok(
             "means",

@@ -235,7 +235,7 @@ void KerasModel::write_keras(AtomicFile& out, const Patches& weights, const Patc
       put_u32(all, offset(edit.entry->local_header) + 14, static_cast<std::uint32_t>(crc));
       put_u32(all, offset(edit.entry->directory_record) + 16, static_cast<std::uint32_t>(crc));
     }
-    return all.write_copy(file_.bytes(), out);
+    return all.write_copy(file_, out);
   }
   ZipWriter writer(out);
   for (const ZipEntry& entry : zip_->entries()) {
@@ -293,7 +293,7 @@ StagedModel KerasModel::stage(const NewHead& head, std::span<const std::size_t> 
   } else {
     weights.put_shifted(config, config_at_);
     hdf5_->finish(weights);
-    weights.write_copy(file_.bytes(), out);
+    weights.write_copy(file_, out);
   }
   check_unchanged();
   HeadChoice same = choice_;

@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS oubli EXPORT oubli-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS oubli_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# The scripts behind `oubli get-data` and `oubli get-runtime`.
+install(PROGRAMS tools/get-data tools/get-runtime DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/oubli)
+install(FILES tools/cifar10-from-png.cpp DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/oubli)
 install(FILES ${CMAKE_BINARY_DIR}/generated/oubli/base/version.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/oubli/base)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/oubli)

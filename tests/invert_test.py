@@ -264,7 +264,7 @@ class InvertTest(unittest.TestCase):
             (2, "no method is named", ["faces", "--method", "magic"]),
             (2, "--classes", ["faces", "--classes", "9"]),
             (2, "at least two", ["faces", "--classes", "2"]),
-            (7, "tools/get-data mnist", ["mnist"]),
+            (7, "oubli get-data mnist", ["mnist"]),
         ]
         for code, words, arguments in cases:
             with self.subTest(arguments=arguments):

@@ -40,7 +40,7 @@ expect 0 '"test_images": 90' "$program" -q train mnist --without 3 --epochs 1 --
   -o retrained.onnx
 expect 2 "no class 'three'" "$program" train mnist --without three -o other.onnx
 expect 2 "no class '10' among 10" "$program" train mnist --without 10 -o other.onnx
-expect 7 'tools/get-data cifar10' "$program" train cifar10 -o other.onnx
+expect 7 'oubli get-data cifar10' "$program" train cifar10 -o other.onnx
 expect 2 'no data set' "$program" train emnist -o other.onnx
 expect 6 'missing.json' "$program" train mnist --network missing.json -o other.onnx
 format='"format": "oubli-network", "version": 1'

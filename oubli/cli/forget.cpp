@@ -183,7 +183,7 @@ void run(ForgetOptions options) {
   outputs.bundle = options.bundle;
   if (outputs.attest && std::filesystem::exists(evidence_path(options.model)))
     outputs.previous_evidence = evidence_path(options.model);
-  if (!options.class_names.empty()) outputs.class_names = class_names_path(options.output);
+  if (loaded.names_need_file) outputs.class_names = class_names_path(options.output);
   const ForgetOutcome outcome = carry_out(loaded.inputs, request, plan, outputs, loaded.stop);
   if (!options.report.empty()) {
     const std::vector<std::filesystem::path> inputs{receipt_path(options.output)};

@@ -19,6 +19,7 @@
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/cli/terminal.h"
+#include "oubli/cli/tools.h"
 
 namespace {
 
@@ -77,6 +78,8 @@ int main(int argc, char** argv) {
     oubli::cli::add_sign(app);
     oubli::cli::add_status(app);
     oubli::cli::add_train(app);
+    oubli::cli::add_tools(app);
+    oubli::cli::become_tool(argc, argv);
     const std::vector<std::string> commands = app.commands();
     if (argc > 1 && *argv[1] != '-' && std::ranges::find(commands, argv[1]) == commands.end()) {
       oubli::fail(ErrorCode::usage, "no command '{}'; did you mean {}? ('oubli --help' has all)",

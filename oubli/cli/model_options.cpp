@@ -8,6 +8,8 @@
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
+#include "oubli/cli/class_names.h"
+#include "oubli/cli/terminal.h"
 
 namespace oubli::cli {
 namespace {
@@ -106,7 +108,7 @@ void ModelOptions::add_run(Command& command) {
   group->add_flag("--colour", colour, "Three channels, likewise");
   group->add_option("--runtime", runtime,
                     "ONNX Runtime's library (default: $OUBLI_ONNXRUNTIME, the system's, "
-                    "tools/get-runtime's)");
+                    "'oubli get-runtime')");
 }
 
 RunOptions ModelOptions::run_options() const {
@@ -230,12 +232,16 @@ LoadedModel open_model(const ModelOptions& options) {
   if (arrays)
     loaded.inputs.data = load_calibration(arrays->space, arrays->values, arrays->labels, classes,
                                           loaded.model->head().features());
-  if (!options.class_names.empty())
-    loaded.class_names = parse_class_names(names_text, classes, options.class_names);
-  else if (auto names = loaded.model->class_names())
-    loaded.class_names = std::move(*names);
-  else if (loaded.inputs.means && loaded.inputs.means->classes() == classes)
-    loaded.class_names = loaded.inputs.means->class_names;
+  using From = NamesFound::From;
+  NamesFound names = find_class_names(options, names_text, *loaded.model, loaded.inputs);
+  loaded.class_names = std::move(names.names);
+  loaded.names_of_folders = names.from == From::folders;
+  loaded.names_need_file =
+      names.from == From::option || names.from == From::file || names.from == From::folders;
+  if (runs) loaded.leave_out = forgotten_in_data(options, *loaded.model, loaded.class_names);
+  if (runs && std::filesystem::exists(means_path(options.model)))
+    remark(fmt::format("note: {0} holds its class means: with --means {0} no data is needed",
+                       means_path(options.model).string()));
   loaded.stop = StopScope::current();
   loaded.samples = {options.samples, options.random_samples, options.seed};
   return loaded;
@@ -244,8 +250,12 @@ LoadedModel open_model(const ModelOptions& options) {
 void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
   if (!options.has_inputs()) return;
   loaded.stop = stop_on_interrupt();
-  loaded.run = std::make_unique<ModelRun>(*loaded.model, options.run_options(), loaded.class_names,
-                                          loaded.stop);
+  RunOptions run = options.run_options();
+  run.leave_out = loaded.leave_out;
+  // Names that the data gave say nothing about the model's order.
+  const std::vector<std::string> names =
+      loaded.names_of_folders ? std::vector<std::string>() : loaded.class_names;
+  loaded.run = std::make_unique<ModelRun>(*loaded.model, run, names, loaded.stop);
   loaded.inputs.data = loaded.run->calibration();
   loaded.inputs.run = loaded.run.get();
 }

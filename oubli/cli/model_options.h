@@ -66,6 +66,10 @@ struct LoadedModel {
   std::unique_ptr<ModelRun> run;         // if there are inputs to run it on
   ForgetInputs inputs;                   // inputs.model is model.get()
   std::vector<std::string> class_names;  // empty, or one per class
+  // The new model's names go into a file beside it, because nothing in it holds them.
+  bool names_need_file = false;
+  bool names_of_folders = false;       // of --data: then its classes are the model's in order
+  std::vector<std::string> leave_out;  // classes of --data that the model has forgotten
   SampleChoice samples;
   std::stop_token stop;  // Ctrl-C, once a run has been started
 };

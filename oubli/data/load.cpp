@@ -276,7 +276,7 @@ ImageSet load_data_set(const std::string& name, Split split) {
          fmt::join(data_set_names(), ", "));
   const fs::path folder = data_folder() / name;
   if (!fs::is_directory(folder))
-    fail(ErrorCode::missing, "{}: the data set {} is not there; get it with: tools/get-data {}",
+    fail(ErrorCode::missing, "{}: the data set {} is not there; get it with: oubli get-data {}",
          folder.string(), name, name);
   ImageSet set;
   if (name == "cifar10") {

@@ -139,7 +139,7 @@ TEST(LoadDataSet, SaysHowToGetWhatIsMissing) {
   expect_error(ErrorCode::usage, "fashion-mnist",
                [] { (void)load_data_set("emnist", Split::test); });
   ::setenv("OUBLI_DATA", "/nonexistent", 1);
-  expect_error(ErrorCode::missing, "tools/get-data mnist",
+  expect_error(ErrorCode::missing, "oubli get-data mnist",
                [] { (void)load_data_set("mnist", Split::test); });
   ::unsetenv("OUBLI_DATA");
 }

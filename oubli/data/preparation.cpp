@@ -184,6 +184,12 @@ void Preparation::plan_image(const PreparationOptions& options, const InputShape
          extents.size());
   }
   if (*channels != 1 && *channels != 3) {
+    if (options.channels_last)
+      fail(ErrorCode::usage,
+           "--layout {}: then the model's input has {} channels, and images have 1 (grey) or 3 "
+           "(colour); try --layout {}",
+           *options.channels_last ? "nhwc" : "nchw", *channels,
+           *options.channels_last ? "nchw" : "nhwc");
     fail(ErrorCode::unfilterable,
          "the model's input has {} channels; images have 1 (grey) or 3 (colour)", *channels);
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "oubli/array/array_file.h"
@@ -30,13 +31,8 @@ bool is_image_name(const fs::path& path) {
 class FolderSource final : public SampleSource {
  public:
   explicit FolderSource(const fs::path& folder) : SampleSource(folder.string()) {
-    std::vector<fs::path> classes;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-      if (entry.is_directory() && entry.path().filename().string().front() != '.')
-        classes.push_back(entry.path());
-    }
-    std::ranges::sort(classes);
-    for (const fs::path& path : classes) {
+    for (const std::string& name : class_folders(folder)) {
+      const fs::path path = folder / name;
       std::vector<fs::path> images;
       for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
         if (entry.is_regular_file() && is_image_name(entry.path())) images.push_back(entry.path());
@@ -48,7 +44,7 @@ class FolderSource final : public SampleSource {
       std::ranges::sort(images);
       labels_.insert(labels_.end(), images.size(), static_cast<std::uint32_t>(class_names_.size()));
       files_.insert(files_.end(), images.begin(), images.end());
-      class_names_.push_back(path.filename().string());
+      class_names_.push_back(name);
     }
     if (files_.empty()) {
       fail(ErrorCode::bad_input, "{}: wanted one subfolder of images per class, found none",
@@ -59,6 +55,41 @@ class FolderSource final : public SampleSource {
   [[nodiscard]] Sample read(std::size_t index) const override {
     return decode_image(files_.at(index));
   }
+};
+
+// What another source holds, some classes left out.
+class PartOf final : public SampleSource {
+ public:
+  PartOf(std::unique_ptr<SampleSource> whole, std::span<const std::string> leave_out)
+      : SampleSource(whole->name()), whole_(std::move(whole)) {
+    std::vector<std::optional<std::uint32_t>> places;  // by the class's number in the whole
+    for (const std::string& name : whole_->class_names()) {
+      const bool out = std::ranges::find(leave_out, name) != leave_out.end();
+      places.push_back(out ? std::nullopt
+                           : std::optional(static_cast<std::uint32_t>(class_names_.size())));
+      if (!out) class_names_.push_back(name);
+    }
+    const bool file_each = whole_->files().size() == whole_->size();
+    for (std::size_t i = 0; i < whole_->size(); ++i) {
+      const auto place = places.at(whole_->labels()[i]);
+      if (!place) continue;
+      labels_.push_back(*place);
+      indices_.push_back(i);
+      if (file_each) files_.push_back(whole_->files()[i]);
+    }
+    if (!file_each) files_.assign(whole_->files().begin(), whole_->files().end());
+    mapped_.assign(whole_->mapped().begin(), whole_->mapped().end());
+    if (labels_.empty())
+      fail(ErrorCode::bad_input, "{}: no class of the model among its classes", name());
+  }
+
+  [[nodiscard]] Sample read(std::size_t index) const override {
+    return whole_->read(indices_.at(index));
+  }
+
+ private:
+  std::unique_ptr<SampleSource> whole_;
+  std::vector<std::size_t> indices_;
 };
 
 class SetSource final : public SampleSource {
@@ -156,7 +187,9 @@ class ArraySource final : public SampleSource {
 
 }  // namespace
 
-std::unique_ptr<SampleSource> SampleSource::open(const std::string& where) {
+namespace {
+
+std::unique_ptr<SampleSource> open_whole(const std::string& where) {
   if (fs::is_directory(where)) return std::make_unique<FolderSource>(where);
   if (fs::is_regular_file(where)) return std::make_unique<ArraySource>(where);
   const std::size_t colon = where.find(':');
@@ -171,6 +204,31 @@ std::unique_ptr<SampleSource> SampleSource::open(const std::string& where) {
          where, fmt::join(known, ", "));
   }
   return std::make_unique<SetSource>(name, split == "train" ? Split::train : Split::test);
+}
+
+}  // namespace
+
+std::unique_ptr<SampleSource> SampleSource::open(const std::string& where,
+                                                 std::span<const std::string> leave_out) {
+  // A slash at the end would leave the folder without a name.
+  std::string path = where;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  auto source = open_whole(path);
+  const bool any = std::ranges::any_of(leave_out, [&](const std::string& name) {
+    return std::ranges::find(source->class_names(), name) != source->class_names().end();
+  });
+  return any ? std::make_unique<PartOf>(std::move(source), leave_out) : std::move(source);
+}
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  std::vector<fs::path> classes;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.is_directory() && entry.path().filename().string().front() != '.')
+      classes.push_back(entry.path());
+  std::ranges::sort(classes);
+  std::vector<std::string> names;
+  for (const fs::path& path : classes) names.push_back(path.filename().string());
+  return names;
 }
 
 std::vector<std::uint32_t> match_labels(const SampleSource& source, std::size_t classes,

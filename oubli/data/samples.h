@@ -28,8 +28,10 @@ class SampleSource {
  public:
   // A folder with one subfolder of images (PNG, JPEG, PGM/PPM, BMP) per class; an .npz file with x
   // and y; the name of a data set ("mnist": its test images; "mnist:train": its training images).
-  // Error{usage} if `where` is none of these, Error{bad_input} if it is damaged or empty.
-  [[nodiscard]] static std::unique_ptr<SampleSource> open(const std::string& where);
+  // Error{usage} if `where` is none of these, Error{bad_input} if it is damaged or empty. Samples
+  // of the classes called as in `leave_out` are as if they were not there.
+  [[nodiscard]] static std::unique_ptr<SampleSource> open(
+      const std::string& where, std::span<const std::string> leave_out = {});
   virtual ~SampleSource() = default;
   SampleSource(const SampleSource&) = delete;
   SampleSource& operator=(const SampleSource&) = delete;
@@ -59,6 +61,9 @@ class SampleSource {
  private:
   std::string name_;
 };
+
+// The names of the subfolders that SampleSource::open() takes for classes, in its order.
+[[nodiscard]] std::vector<std::string> class_folders(const std::filesystem::path& folder);
 
 // The labels in the numbering of a model with `classes` classes, called `model_names` (empty: not
 // known). Classes are matched by name; if no name fits, in order and only if the numbers of classes

@@ -77,7 +77,7 @@ void centre(std::span<double> row) {
 ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
                    std::span<const std::string> class_names, const std::stop_token& stop)
     : options_(options) {
-  source_ = SampleSource::open(options.data);
+  source_ = SampleSource::open(options.data, options.leave_out);
   const OnnxModel& model = as_onnx(file);
   const HeadView& head = model.head();
   const std::vector<std::uint32_t> labels =
@@ -146,7 +146,7 @@ void ModelRun::check_alignment(std::span<const std::size_t> forget,
   if (near_chance(report_.accuracy, classes, report_.samples)) {
     fail(ErrorCode::unfilterable,
          "labels look misaligned: the model is right on {:.1f} % of {} samples, near chance "
-         "({:.1f} %). {}; {}. Check the "
+         "({:.1f} %); {}; {}; check the "
          "order of the classes (--class-names) and how inputs are made (--scale, --mean, --std, "
          "--layout), or say "
          "--ignore-accuracy",
@@ -163,8 +163,10 @@ void ModelRun::check_alignment(std::span<const std::size_t> forget,
       fail(ErrorCode::unfilterable,
            "labels look misaligned: the model calls only {:.1f} % of the samples of class {} by "
            "that name (all classes: "
-           "{:.1f} %). Is it the right class? Check --class-names, or say --ignore-accuracy",
-           100 * accuracy, class_label(c, class_names), 100 * report_.accuracy);
+           "{:.1f} %); is it the right class? ({}); check --class-names and how inputs are made "
+           "(--scale, --mean, --std, --layout), or say --ignore-accuracy",
+           100 * accuracy, class_label(c, class_names), 100 * report_.accuracy,
+           report_.preparation);
     }
   }
 }

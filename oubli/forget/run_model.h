@@ -19,6 +19,7 @@ namespace oubli {
 
 struct RunOptions {
   std::string data;                              // what SampleSource::open takes
+  std::vector<std::string> leave_out = {};       // classes of it that are no longer the model's
   std::optional<std::filesystem::path> runtime;  // the library of ONNX Runtime
   PreparationOptions preparation;
   std::size_t check_samples = 2000;  // that the new model is run on

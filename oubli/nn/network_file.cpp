@@ -171,7 +171,7 @@ std::optional<NamedNetwork> network_in(const onnx::Model& model) {
   if (!same)
     fail(ErrorCode::bad_input,
          "{}: its graph is not the one of its metadata '{}': it was changed since it was written; "
-         "run it with ONNX Runtime (tools/get-runtime)",
+         "run it with ONNX Runtime (oubli get-runtime)",
          model.what(), kNetworkKey);
   std::vector<Parameter> parameters = graph.parameters;
   for (Parameter& parameter : parameters) parameter.values = floats_of(model, parameter);

@@ -146,7 +146,7 @@ struct ModelRunner::State {
       session.emplace(std::move(runtime), probe.bytes, model.model().folder(), what);
     } else {
       std::optional<NamedNetwork> own = network_in(model.model());
-      if (!own) fail(ErrorCode::missing, "{}: needs ONNX Runtime; run tools/get-runtime", what);
+      if (!own) fail(ErrorCode::missing, "{}: needs ONNX Runtime; run 'oubli get-runtime'", what);
       network = std::make_unique<NetworkCopies>(std::move(own->network));
     }
     const std::optional<std::int64_t>& batch = input.shape->front().value;

@@ -85,11 +85,10 @@ std::shared_ptr<const OnnxRuntime> OnnxRuntime::open(const std::optional<fs::pat
         candidate.string());
     return runtime;
   }
-  fail(
-      ErrorCode::missing,
-      "ONNX Runtime is not here ({}): run tools/get-runtime, or name its library with --runtime or "
-      "OUBLI_ONNXRUNTIME, or give the features yourself with --features",
-      last_error);
+  fail(ErrorCode::missing,
+       "ONNX Runtime is not here ({}); run 'oubli get-runtime', or name its library with --runtime "
+       "or OUBLI_ONNXRUNTIME, or give the features yourself with --features",
+       last_error);
 }
 
 OnnxRuntime::~OnnxRuntime() = default;

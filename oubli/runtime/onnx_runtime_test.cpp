@@ -70,7 +70,7 @@ TEST(OnnxRuntime, SaysHowToGetIt) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::missing);
-    EXPECT_NE(std::string(error.what()).find("tools/get-runtime"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("oubli get-runtime"), std::string::npos);
   }
 }
 

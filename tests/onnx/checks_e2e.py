@@ -211,7 +211,7 @@ class Checks(OnnxCase):
             "gemm", *data, env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"}, code=5
         )  # another original, too
         self.assertEqual(found[anew][0], "not made")
-        self.assertIn("tools/get-runtime", found[anew][1])
+        self.assertIn("oubli get-runtime", found[anew][1])
 
 
 if __name__ == "__main__":

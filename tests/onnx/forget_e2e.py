@@ -245,7 +245,7 @@ class Forget(OnnxCase):
             code=7,
             env={"OUBLI_ONNXRUNTIME": "/nonexistent/x.so"},
         )
-        self.assertIn("tools/get-runtime", text)
+        self.assertIn("oubli get-runtime", text)
 
     @needs_runtime
     def test_every_form_runs_and_checks_itself(self):

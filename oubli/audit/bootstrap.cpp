@@ -82,18 +82,19 @@ double welch_degrees(double v1, std::size_t n1, double v2, std::size_t n2) {
   return v1 + v2 > 0 ? std::min(degrees(v1, v2), equal_spread) : equal_spread;
 }
 
+double variance_of_share(std::span<const double> shares, std::size_t images) {
+  const MeanStd figure = mean_std(shares);
+  const auto models = static_cast<double>(shares.size());
+  const double answers = models * static_cast<double>(images);
+  // One more right and one more wrong answer: none wrong does not mean that none ever is.
+  const double right = (figure.mean * answers + 1) / (answers + 2);
+  return std::max(figure.std * figure.std / models, right * (1 - right) / answers);
+}
+
 std::pair<double, double> welch_interval(std::span<const double> first,
                                          std::span<const double> second, std::size_t images) {
-  const auto variance_of_mean = [images](std::span<const double> shares, const MeanStd& figure) {
-    const auto models = static_cast<double>(shares.size());
-    const double answers = models * static_cast<double>(images);
-    // One more right and one more wrong answer: none wrong does not mean that none ever is.
-    const double right = (figure.mean * answers + 1) / (answers + 2);
-    return std::max(figure.std * figure.std / models, right * (1 - right) / answers);
-  };
-  const MeanStd mean1 = mean_std(first), mean2 = mean_std(second);
-  const double v1 = variance_of_mean(first, mean1), v2 = variance_of_mean(second, mean2);
-  const double middle = mean1.mean + mean2.mean;
+  const double v1 = variance_of_share(first, images), v2 = variance_of_share(second, images);
+  const double middle = mean_std(first).mean + mean_std(second).mean;
   const double half =
       student_t_975(welch_degrees(v1, first.size(), v2, second.size())) * std::sqrt(v1 + v2);
   return {std::max(0.0, middle - half), std::min(2.0, middle + half)};

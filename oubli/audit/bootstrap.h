@@ -45,9 +45,11 @@ class ModelBootstrap {
 // (0.93), 3 and 30 0.96 (0.85); 2 and 2 0.97 (0.69), 2 and 30 1.00 (0.78).
 inline constexpr std::size_t kFewModels = 6;
 
-// mean(first) + mean(second) -+ t times the standard error, within what shares can be. A group's
-// variance counts at least as what as many independent images would have: models that happen to
-// agree do not make a figure certain.
+// The variance of the mean of shares of right answers, each out of `images`: at least what as many
+// independent images would have, as models that happen to agree do not make a figure certain.
+[[nodiscard]] double variance_of_share(std::span<const double> shares, std::size_t images);
+
+// mean(first) + mean(second) -+ t times the standard error, within what shares can be.
 [[nodiscard]] std::pair<double, double> welch_interval(std::span<const double> first,
                                                        std::span<const double> second,
                                                        std::size_t images);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,13 +11,13 @@
 
 #include "oubli/base/count.h"
 #include "oubli/base/error.h"
-#include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/progress.h"
-#include "oubli/base/workers.h"
 #include "oubli/cli/audit_summary.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/reproduce_methods.h"
+#include "oubli/cli/scheduled.h"
 #include "oubli/cli/terminal.h"
 #include "oubli/experiment/published.h"
 #include "oubli/experiment/results.h"
@@ -30,6 +29,8 @@ namespace {
 
 struct Options {
   std::string experiment;
+  std::string data;                  // of methods
+  std::vector<std::size_t> classes;  // of methods
   std::string folder;
   std::size_t models = 0;
   std::optional<std::size_t> floor_models;
@@ -104,9 +105,27 @@ void print_tables(const Options& options, const Results& results,
                               (folder / "report.html").string())));
 }
 
+void run_methods_of(const Options& options) {
+  MethodsCommand command{.plan = {.seed = options.seed, .epochs = options.epochs},
+                         .folder = options.folder,
+                         .jobs = options.jobs,
+                         .as_json = options.as_json,
+                         .markdown = options.markdown};
+  if (!options.data.empty()) command.plan.experiment = options.data;
+  if (options.models != 0) command.plan.models = options.models;
+  if (!options.classes.empty()) command.plan.classes = options.classes;
+  if (command.folder.empty()) command.folder = "run-" + command.plan.experiment;
+  reproduce_methods(command);
+}
+
 void run(const Options& options) {
   if (options.list && options.as_json) return fmt::print("{}\n", published_json());
   if (options.list) return print_list();
+  if (options.experiment == "methods") return run_methods_of(options);
+  if (!options.data.empty() || !options.classes.empty())
+    fail(ErrorCode::usage,
+         "'reproduce {}': only 'reproduce methods' takes a data set and --classes",
+         options.experiment);
   if (options.experiment.empty()) {
     fail(ErrorCode::usage, "which experiment? 'oubli reproduce --list' lists what there is");
   }
@@ -114,22 +133,13 @@ void run(const Options& options) {
       .folder = options.folder.empty() ? "run-" + options.experiment : options.folder,
       .config = config_of(options),
       .train_only = options.train_only};
-  const std::stop_token stop = stop_on_interrupt();
-  const bool many = started_by_mpi();
-  const unsigned jobs = options.jobs != 0 ? options.jobs : many ? 1 : available_cores();
-  const auto scheduler = many ? mpi_scheduler(jobs, stop) : thread_scheduler(jobs, stop);
   std::optional<Results> results;
-  try {
-    results = reproduce(*scheduler, wanted, stop);
-  } catch (const std::exception& error) {
-    if (many) {
-      const auto* ours = dynamic_cast<const Error*>(&error);
-      fmt::print(stderr, "oubli: {}: {}\n", scheduler->name(), error.what());
-      scheduler->abort(ours != nullptr ? ours->exit_code() : static_cast<int>(ErrorCode::bug));
-    }
-    throw;
-  }
-  if (!scheduler->is_main()) return;
+  bool is_main = false;
+  on_scheduler(options.jobs, [&](Scheduler& scheduler, const std::stop_token& stop) {
+    results = reproduce(scheduler, wanted, stop);
+    is_main = scheduler.is_main();
+  });
+  if (!is_main) return;
   if (options.train_only) {
     say(fmt::format("trained; 'oubli reproduce {} --run {}' audits", options.experiment,
                     wanted.folder.string()));
@@ -157,11 +167,15 @@ void add_reproduce(Command& app) {
   Command* command = app.add_subcommand(
       "reproduce",
       "The paper's experiments: train, unlearn, attack, and print its tables beside ours");
-  command->add_option("experiment", options->experiment, "mnist, fashion-mnist, cifar10 or faces");
+  command->add_option("experiment", options->experiment,
+                      "mnist, fashion-mnist, cifar10 or faces; or methods");
+  command->add_option(
+      "data", options->data,
+      "Of methods, every way to forget in one table: mnist or fashion-mnist [mnist]");
   command->add_flag("--list", options->list,
                     "Say what each table and figure of the paper is, and what fills it");
   command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
-  command->add_option("--models", options->models, "Networks per population [100]")
+  command->add_option("--models", options->models, "Networks per population [100; methods 60]")
       ->range(1, 1'000'000);
   command
       ->add_option("--floor-models", options->floor_models,
@@ -185,6 +199,10 @@ void add_reproduce(Command& app) {
           "Also forget each single class in turn, with as many networks per class [--models]")
       ->range(0, 1'000'000)
       ->without_value("0");
+  command
+      ->add_option("--classes", options->classes,
+                   "Of methods: classes to forget in turn [2,3,6,7,9]")
+      ->delimiter(',');
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]")
       ->range(1, 1024);
   command->add_option("--seed", options->seed, "Seed of everything [1]");
@@ -204,6 +222,8 @@ void add_reproduce(Command& app) {
       "Examples:\n"
       "  oubli reproduce --list\n"
       "  oubli reproduce mnist --each-class --run runs/mnist\n"
+      "  oubli reproduce methods fashion-mnist --run runs/fashion   # every way to forget, one "
+      "table\n"
       "  oubli reproduce cifar10 --hidden 64,256,1024 --models 10\n"
       "  mpirun -n 32 oubli reproduce cifar10 --run /shared/cifar10   # ranks share the folder\n"
       "  oubli status runs/mnist");

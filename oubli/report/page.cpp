@@ -167,6 +167,8 @@ std::string answer(const ReportData& data) {
     out += paragraph(data.inversion->sentence, "sentence");
     for (const NamedTable& named : data.inversion->tables)
       for (const DotChart& picture : named.charts) out += figure(picture);
+  } else if (data.methods) {
+    out += paragraph(data.methods->sentence, "sentence");
   } else {
     out += paragraph("Nothing was measured that could answer this.", "sentence");
     if (!data.comparisons.empty()) out += warning_list(data.comparisons.front().warnings);
@@ -462,6 +464,10 @@ std::string page(const ReportData& data) {
   std::string published;
   for (const NamedTable& named : data.published) published += named_table(named);
   sections.add("published", "The published figures beside ours", published);
+  if (data.methods)
+    sections.add("methods", "Every method: leak against cost",
+                 paragraph(data.methods->note, "note") + "<figure>" + svg(data.methods->chart) +
+                     "</figure>\n<div class=\"scroll\">" + html(data.methods->table) + "</div>\n");
   if (data.inversion)
     sections.add("inversion", "Model inversion", inversion_section(*data.inversion));
   if (data.receipt) sections.add("receipt", "Receipt", receipt_section(*data.receipt));

@@ -33,9 +33,10 @@ void add_document(ReportData& data, const json& document, const fs::path& path) 
   if (format == "oubli-audit") return add_audit(data, document.get<AuditResult>());
   if (format == "oubli-receipt") return add_receipt(data, document);
   if (format == "oubli-inversion") return add_inversion(data, document, path.parent_path());
+  if (format == "oubli-methods") return add_methods(data, document.get<MethodsResult>());
   fail(ErrorCode::bad_input,
        ": format '{}' is none that a report can show (oubli-results, oubli-audit, oubli-receipt, "
-       "oubli-inversion)",
+       "oubli-inversion, oubli-methods)",
        format);
 }
 
@@ -97,15 +98,15 @@ ReportData read_report(std::span<const fs::path> inputs) {
       continue;
     }
     bool any = false;
-    for (const char* name : {"results.json", "inversion.json"}) {
+    for (const char* name : {"results.json", "inversion.json", "methods.json"}) {
       if (!fs::exists(input / name)) continue;
       add_file(data, input / name);
       any = true;
     }
     if (!any)
       fail(ErrorCode::missing,
-           "{}: has neither results.json nor inversion.json; 'oubli reproduce' and 'oubli "
-           "invert' write them",
+           "{}: has none of results.json, inversion.json and methods.json; 'oubli reproduce' and "
+           "'oubli invert' write them",
            input.string());
   }
   if (data.limits.empty()) data.limits = general_limits();  // a receipt has its own words

@@ -5,15 +5,16 @@
 #include <span>
 #include <string>
 
+#include "oubli/experiment/methods.h"
 #include "oubli/experiment/results.h"
 #include "oubli/report/report_data.h"
 
 namespace oubli::report {
 
 // Reads whatever Oubli writes and a report can show: a run folder (its results.json, and what
-// `oubli invert` left in it), a results file, an audit, a receipt, an inversion. Several inputs
-// make one report, the first audit judged at the top. Error{bad_input} names the file and what is
-// wrong.
+// `oubli invert` left in it), a results file, an audit, a receipt, an inversion, a table of
+// methods. Several inputs make one report, the first audit judged at the top. Error{bad_input}
+// names the file and what is wrong.
 [[nodiscard]] ReportData read_report(std::span<const std::filesystem::path> inputs);
 
 // read_report(), drawn as a page at `output`, which is replaced if `replace`, but not if it was
@@ -26,6 +27,7 @@ void write_report(std::span<const std::filesystem::path> inputs,
 // The parts of it, one per format; `document` has passed the check of format and version.
 void add_results(ReportData& data, Results results);
 void add_audit(ReportData& data, AuditResult audit);
+void add_methods(ReportData& data, const MethodsResult& result);
 void add_receipt(ReportData& data, const nlohmann::json& document);
 // `folder` holds the pictures that the document names.
 void add_inversion(ReportData& data, const nlohmann::json& document,

@@ -10,6 +10,7 @@
 #include "oubli/audit/audit.h"
 #include "oubli/base/text_table.h"
 #include "oubli/report/charts.h"
+#include "oubli/report/frontier.h"
 
 // What a report is drawn from, whichever file it came from: a run folder, an audit, a receipt. What
 // is empty is left out of the page.
@@ -75,6 +76,14 @@ struct Inversion {
   std::vector<NamedTable> tables;
 };
 
+// Every way to forget in one table, and leak against cost.
+struct Methods {
+  std::string sentence;  // the answer, if nothing else was measured
+  std::string note;
+  TextTable table;
+  FrontierChart chart;
+};
+
 struct ReportData {
   std::string title;  // "fashion-mnist", "model.onnx"
   std::string
@@ -83,6 +92,7 @@ struct ReportData {
   std::optional<Receipt> receipt;
   std::vector<NamedTable> published;  // the paper's tables beside ours
   std::optional<Inversion> inversion;
+  std::optional<Methods> methods;
   std::vector<std::string> not_tested;
   std::vector<std::string> limits;
   std::vector<std::pair<std::string, std::string>> provenance;  // files, seed, version

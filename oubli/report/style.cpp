@@ -47,6 +47,7 @@ figure { margin: 0; min-width: 0; }
 figcaption { font-size: 14px; color: var(--soft); margin: 6px 4px 2px; }
 svg.chart { display: block; width: 100%; max-width: 430px; height: auto; margin: 0 auto; }
 .answer svg.chart { margin: 0; }
+svg.frontier { max-width: 760px; }
 svg.wide { max-width: 1000px; }
 svg.narrow { display: none; }
 @media (max-width: 760px) {

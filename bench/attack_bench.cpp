@@ -53,12 +53,12 @@ class Timer {
 };
 
 Matrix<float> load(const std::string& file) {
-  return oubli::to_float_matrix(oubli::load_array(file).view);
+  return oubli::to_float_matrix(oubli::load_array(file));
 }
 
 int attack(const std::string& folder, const std::string& name, unsigned workers) {
   const Matrix<float> x = load(folder + "/x_train.npy"), test = load(folder + "/x_test.npy");
-  const auto labels = oubli::to_labels(oubli::load_array(folder + "/y_train.npy").view, 2);
+  const auto labels = oubli::to_labels(oubli::load_array(folder + "/y_train.npy"), 2);
   const std::vector<std::uint8_t> y(labels.begin(), labels.end());
   const oubli::Attack which = oubli::value_named<oubli::Attack>(name);
   oubli::RandomStream random(1, 1);
@@ -85,7 +85,7 @@ int ks(const std::string& folder, unsigned workers) {
 // answers.
 int per_image(const std::string& folder) {
   constexpr std::size_t kClasses = 10, kTrain = 70;
-  const oubli::LoadedTensor files[2] = {oubli::load_array(folder + "/pi_seen.npy"),
+  const oubli::SharedTensor files[2] = {oubli::load_array(folder + "/pi_seen.npy"),
                                         oubli::load_array(folder + "/pi_unseen.npy")};
   const oubli::Population populations[2] = {oubli::population_of(files[0].view),
                                             oubli::population_of(files[1].view)};

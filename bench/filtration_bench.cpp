@@ -85,12 +85,12 @@ int main(int argc, char** argv) {
   if (words.at(0) == "files") {
     const std::filesystem::path folder = words.at(1);
     const oubli::MappedFile weights_file(folder / "W.npy"), means_file(folder / "means.npy");
-    const oubli::LoadedTensor weights = oubli::parse_npy(weights_file.bytes(), "W.npy");
-    const oubli::LoadedTensor means = oubli::parse_npy(means_file.bytes(), "means.npy");
-    const oubli::HeadView head{.weights = weights.view};
+    const oubli::SharedTensor weights = oubli::parse_npy(weights_file.bytes(), "W.npy");
+    const oubli::SharedTensor means = oubli::parse_npy(means_file.bytes(), "means.npy");
+    const oubli::HeadView head{.weights = weights};
     const oubli::Calibration calibration{
         .space = words.at(2) == "logits" ? oubli::Space::logits : oubli::Space::features,
-        .means = means.view};
+        .means = means};
     // A = W M of random matrices is too badly conditioned for `auto` to take the paper's solver,
     // which is what the formula is to be compared with.
     const auto solver =

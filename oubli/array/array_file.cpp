@@ -24,14 +24,6 @@ std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& path) {
   refuse(path, identity, "arrays: .npy, .npz or .safetensors");
 }
 
-void LoadedTensor::release() const {
-  if (!storage.empty()) return;
-  if (scratch)
-    release_pages(scratch->bytes());
-  else if (file)
-    release_pages(file->bytes());
-}
-
 const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &TensorInfo::name);
   return found == tensors.end() ? nullptr : &*found;
@@ -51,10 +43,13 @@ const TensorInfo& tensor_at(std::span<const TensorInfo> tensors, std::string_vie
        names.size(), fmt::join(nearest_names(name, names), ", "));
 }
 
-LoadedTensor load_array(const std::string& where) {
+namespace {
+
+// The file and the name that `where` means.
+std::pair<std::unique_ptr<ArrayFile>, std::string> find_array(const std::string& where) {
   if (const ArrayPlace place = split_place(where); place.file != where)
-    return ArrayFile::open(place.file)->read(place.name);
-  const auto file = ArrayFile::open(where);
+    return {ArrayFile::open(place.file), place.name};
+  auto file = ArrayFile::open(where);
   const auto tensors = file->tensors();
   if (tensors.size() != 1) {
     std::vector<std::string> names;
@@ -62,7 +57,20 @@ LoadedTensor load_array(const std::string& where) {
     fail(ErrorCode::bad_input, "{}: holds {} arrays ({}); name one as {}:NAME", where, names.size(),
          fmt::join(names, ", "), where);
   }
-  return file->read(tensors[0].name);
+  std::string name = tensors[0].name;
+  return {std::move(file), std::move(name)};
+}
+
+}  // namespace
+
+SharedTensor load_array(const std::string& where) {
+  const auto [file, name] = find_array(where);
+  return file->read(name);
+}
+
+TensorInfo array_info(const std::string& where) {
+  const auto [file, name] = find_array(where);
+  return file->at(name);
 }
 
 }  // namespace oubli

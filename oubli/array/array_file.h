@@ -10,7 +10,6 @@
 
 #include "oubli/array/tensor.h"
 #include "oubli/base/file.h"
-#include "oubli/base/scratch_file.h"
 
 namespace oubli {
 
@@ -28,23 +27,6 @@ struct TensorInfo {
 // Error{bad_input} with the nearest names if there is none. `path` is for messages.
 [[nodiscard]] const TensorInfo& tensor_at(std::span<const TensorInfo> tensors,
                                           std::string_view name, const std::string& path);
-
-// A tensor and whatever keeps its bytes alive: a mapped file (no copy), or a buffer where the file
-// holds it compressed or in Fortran order, or a temporary file for what is compressed and large.
-// May be moved; the view stays valid.
-struct LoadedTensor {
-  TensorView view;
-  std::shared_ptr<const MappedFile> file;  // that it was read from
-  std::vector<std::byte> storage;
-  std::shared_ptr<const ScratchFile> scratch;
-
-  // What was read of it so far no longer counts as memory in use, unless it is in a buffer.
-  void release() const;
-
-  LoadedTensor() = default;
-  LoadedTensor(LoadedTensor&&) noexcept = default;
-  LoadedTensor& operator=(LoadedTensor&&) noexcept = default;
-};
 
 // One change of a file's tensors: `tensor` takes the place of the one called `name`, or is appended
 // if there is none; without `tensor` the one called `name` is left out.
@@ -67,7 +49,7 @@ class ArrayFile {
   [[nodiscard]] virtual std::string_view format() const = 0;
   // In the file's order.
   [[nodiscard]] virtual std::span<const TensorInfo> tensors() const = 0;
-  [[nodiscard]] virtual LoadedTensor read(std::string_view name) const = 0;
+  [[nodiscard]] virtual SharedTensor read(std::string_view name) const = 0;
   // The same file with `edits`: every other tensor, their order and the metadata are kept byte for
   // byte. The caller commits `out`.
   virtual void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const = 0;
@@ -92,7 +74,10 @@ class ArrayFile {
 
  protected:
   explicit ArrayFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
-  [[nodiscard]] const std::shared_ptr<const MappedFile>& shared_file() const { return file_; }
+  // A part of the file as it stands, as a vector of bytes.
+  [[nodiscard]] SharedTensor shared_bytes(std::span<const std::byte> part, std::string name) const {
+    return {{DType::u8, {part.size()}, part, std::move(name)}, file_, file_, true};
+  }
 
  private:
   std::shared_ptr<const MappedFile> file_;
@@ -100,6 +85,8 @@ class ArrayFile {
 
 // The array that "FILE.npy", "FILE.npz" (if it holds one array only) or "FILE.npz:NAME" names;
 // .safetensors likewise.
-[[nodiscard]] LoadedTensor load_array(const std::string& where);
+[[nodiscard]] SharedTensor load_array(const std::string& where);
+// What its file says about it; no elements are read.
+[[nodiscard]] TensorInfo array_info(const std::string& where);
 
 }  // namespace oubli

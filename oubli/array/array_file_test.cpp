@@ -62,8 +62,8 @@ with open('streamed.npz', 'wb') as f, zipfile.ZipFile(Pipe(f), 'w', zipfile.ZIP_
     EXPECT_THAT(error_of([&] { (void)file.read("struct"); }).what(), HasSubstr("structured"));
     EXPECT_EQ(file.tensors()[1].name, "W");
     EXPECT_EQ(file.tensors()[1].shape, (std::vector<std::size_t>{4, 6}));
-    EXPECT_EQ(file.read("W").view.dtype, DType::f32);
-    EXPECT_EQ(file.read("names").view.dtype, DType::i64);
+    EXPECT_EQ(file.read("W").dtype, DType::f32);
+    EXPECT_EQ(file.read("names").dtype, DType::i64);
     EXPECT_EQ(file.read_text("about.json").has_value(), name == "streamed");
     const std::vector<TensorEdit> edits{
         {"W", head.view("W")}, {"b", std::nullopt}, {"extra", extra.view("extra")}};
@@ -123,10 +123,9 @@ with zipfile.ZipFile('wide.npz', 'w') as z:
 )");
   const NpzFile file(folder / "wide.npz");
   ASSERT_NE(as_text(file.file().bytes()).find("PK\6\6"), std::string_view::npos);
-  EXPECT_EQ(to_vector(file.read("b").view), (std::vector<double>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(to_vector(file.read("b")), (std::vector<double>{0, 1, 2, 3, 4}));
   rewrite(file, folder / "new.npz", {});
-  EXPECT_EQ(to_vector(NpzFile(folder / "new.npz").read("b").view),
-            (std::vector<double>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(to_vector(NpzFile(folder / "new.npz").read("b")), (std::vector<double>{0, 1, 2, 3, 4}));
 }
 
 TEST(Npz, WriterIsReadByNumPy) {
@@ -167,7 +166,7 @@ TEST(Safetensors, KeepsOrderMetadataAndEveryOtherTensor) {
   EXPECT_EQ(file.metadata_json(), metadata);
   ASSERT_EQ(file.tensors().size(), 3U);
   EXPECT_EQ(file.tensors()[1].name, "W!");
-  EXPECT_EQ(file.read("W!").view.bytes[0], std::byte{8});
+  EXPECT_EQ(file.read("W!").bytes[0], std::byte{8});
   EXPECT_THAT(error_of([&] { (void)file.read("odd"); }).what(), HasSubstr("F8_E4M3"));
 
   const Tensor head = floats({1, 2}, 1);
@@ -178,9 +177,9 @@ TEST(Safetensors, KeepsOrderMetadataAndEveryOtherTensor) {
   EXPECT_EQ(again.metadata_json(), metadata);
   ASSERT_EQ(again.tensors().size(), 4U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(again.tensors()[i].name, file.tensors()[i].name);
-  EXPECT_EQ(to_matrix(again.read("W!").view), Matrix<double>(1, 2, {1, 2}));
-  EXPECT_EQ(to_vector(again.read("bias").view), std::vector<double>{9});
-  EXPECT_TRUE(std::ranges::equal(again.read("first").view.bytes, file.read("first").view.bytes));
+  EXPECT_EQ(to_matrix(again.read("W!")), Matrix<double>(1, 2, {1, 2}));
+  EXPECT_EQ(to_vector(again.read("bias")), std::vector<double>{9});
+  EXPECT_TRUE(std::ranges::equal(again.read("first").bytes, file.read("first").bytes));
   const std::string text = read_text_file(folder / "b.safetensors");
   EXPECT_NE(text.find("\x18\x19\x1A"), std::string::npos) << "the tensor of unknown type";
   EXPECT_NE(text.find(R"("W\u0021")"), std::string::npos);
@@ -244,7 +243,7 @@ TEST(ArrayFile, IsOpenedByContentAndNamesItsArrays) {
     out.commit();
   }
   const std::string path = (folder / "two.npz").string();
-  EXPECT_EQ(load_array(path + ":logits").view.what, path + ":logits");
+  EXPECT_EQ(load_array(path + ":logits").what, path + ":logits");
   EXPECT_THAT(error_of([&] { (void)load_array(path); }).what(), HasSubstr(":NAME"));
   EXPECT_THAT(error_of([&] { (void)load_array(path + ":logit"); }).what(), HasSubstr("logits"));
   write_file(folder / "noise", "what is this?");

@@ -183,17 +183,27 @@ NpyLayout parse_npy_header(std::span<const std::byte> bytes, std::uint64_t total
   return layout;
 }
 
-LoadedTensor parse_npy(std::span<const std::byte> image, const std::string& what) {
-  const NpyLayout layout = parse_npy_header(image, image.size(), what);
-  if (!layout.info.dtype) refuse_type(layout.info.dtype_name, what);
-  LoadedTensor loaded;
-  loaded.view = {*layout.info.dtype, layout.info.shape, image.subspan(layout.data_offset), what};
+SharedTensor parse_npy(const SharedTensor& image) {
+  NpyLayout layout = parse_npy_header(image.bytes, image.bytes.size(), image.what);
+  if (!layout.info.dtype) refuse_type(layout.info.dtype_name, image.what);
+  const DType dtype = *layout.info.dtype;
+  const std::span<const std::byte> elements = image.bytes.subspan(layout.data_offset);
   if (layout.fortran_order && layout.info.shape.size() > 1) {
-    loaded.storage =
-        from_fortran_order(loaded.view.bytes, layout.info.shape, size_of(loaded.view.dtype));
-    loaded.view.bytes = loaded.storage;
+    SharedTensor ordered = share(
+        {dtype, layout.info.shape, from_fortran_order(elements, layout.info.shape, size_of(dtype))},
+        image.what);
+    ordered.file = image.file;
+    return ordered;
   }
-  return loaded;
+  SharedTensor tensor = image;
+  tensor.dtype = dtype;
+  tensor.shape = std::move(layout.info.shape);
+  tensor.bytes = elements;
+  return tensor;
+}
+
+SharedTensor parse_npy(std::span<const std::byte> image, const std::string& what) {
+  return parse_npy({{DType::u8, {image.size()}, image, what}, nullptr, nullptr, false});
 }
 
 std::string npy_header(DType dtype, std::span<const std::size_t> shape) {
@@ -242,11 +252,9 @@ NpyFile::NpyFile(std::shared_ptr<const MappedFile> file)
   if (!layout_.info.dtype) refuse_type(layout_.info.dtype_name, what(""));
 }
 
-LoadedTensor NpyFile::read(std::string_view name) const {
+SharedTensor NpyFile::read(std::string_view name) const {
   (void)at(name);
-  LoadedTensor loaded = parse_npy(file().bytes(), what(name));
-  loaded.file = shared_file();
-  return loaded;
+  return parse_npy(shared_bytes(file().bytes(), what(name)));
 }
 
 void NpyFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {

@@ -22,8 +22,10 @@ struct NpyLayout {
 // of which must be accounted for.
 [[nodiscard]] NpyLayout parse_npy_header(std::span<const std::byte> bytes, std::uint64_t total,
                                          const std::string& what);
-// The tensor of a whole .npy image: a view of `image`, or a reordered copy if in Fortran order.
-[[nodiscard]] LoadedTensor parse_npy(std::span<const std::byte> image, const std::string& what);
+// The tensor of a whole .npy image: a view that shares its bytes, or a reordered copy if in Fortran
+// order.
+[[nodiscard]] SharedTensor parse_npy(const SharedTensor& image);
+[[nodiscard]] SharedTensor parse_npy(std::span<const std::byte> image, const std::string& what);
 
 // Everything before the elements, padded so that they begin at a multiple of 64 bytes.
 [[nodiscard]] std::string npy_header(DType dtype, std::span<const std::size_t> shape);
@@ -55,7 +57,7 @@ class NpyFile final : public ArrayFile {
   explicit NpyFile(std::shared_ptr<const MappedFile> file);
   [[nodiscard]] std::string_view format() const override { return ".npy"; }
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return {&layout_.info, 1}; }
-  [[nodiscard]] LoadedTensor read(std::string_view name = "") const override;
+  [[nodiscard]] SharedTensor read(std::string_view name = "") const override;
   void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const override;
 
  private:

@@ -39,15 +39,15 @@ np.lib.format.write_array(open('v3.npy', 'wb'), a.astype('f4'), version=(3, 0))
 )");
   for (const std::string name :
        {"f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "fortran", "v2", "v3"}) {
-    const LoadedTensor loaded = load_array((folder / (name + ".npy")).string());
-    ASSERT_EQ(loaded.view.shape, (std::vector<std::size_t>{2, 3, 4})) << name;
+    const SharedTensor loaded = load_array((folder / (name + ".npy")).string());
+    ASSERT_EQ(loaded.shape, (std::vector<std::size_t>{2, 3, 4})) << name;
     std::vector<double> values(24);
-    decode(loaded.view.dtype, loaded.view.bytes, values);
+    decode(loaded.dtype, loaded.bytes, values);
     for (std::size_t i = 0; i < 24; ++i) ASSERT_EQ(values[i], static_cast<double>(i)) << name;
-    write_npy(folder / (name + "-back.npy"), loaded.view);
+    write_npy(folder / (name + "-back.npy"), loaded);
   }
-  EXPECT_EQ(load_array((folder / "bool.npy").string()).view.dtype, DType::boolean);
-  EXPECT_EQ(load_array((folder / "empty.npy").string()).view.count(), 0U);
+  EXPECT_EQ(load_array((folder / "bool.npy").string()).dtype, DType::boolean);
+  EXPECT_EQ(load_array((folder / "empty.npy").string()).count(), 0U);
   run_python(folder, R"(
 import numpy as np
 a = np.arange(24).reshape(2, 3, 4)
@@ -67,13 +67,13 @@ TEST(Npy, AMappedPopulationIsReadModelByModelWithoutACopy) {
     writer.append(logits.view());
   }
   writer.commit();
-  const LoadedTensor loaded = load_array((folder / "logits.npy").string());
-  EXPECT_TRUE(loaded.storage.empty());
-  const auto second = as_float_matrix(slice(loaded.view, 1));
+  const SharedTensor loaded = load_array((folder / "logits.npy").string());
+  EXPECT_TRUE(loaded.mapped);
+  const auto second = as_float_matrix(slice(loaded, 1));
   ASSERT_TRUE(second);
   EXPECT_EQ(second->rows(), 2U);
   EXPECT_EQ((*second)(1, 2), 14.F);
-  EXPECT_EQ(to_float_matrix(slice(loaded.view, 2))(0, 0), 16.F);
+  EXPECT_EQ(to_float_matrix(slice(loaded, 2))(0, 0), 16.F);
 }
 
 TEST(Npy, AWriterThatStopsEarlyLeavesNothing) {

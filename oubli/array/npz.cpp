@@ -67,24 +67,16 @@ NpzFile::NpzFile(std::shared_ptr<const MappedFile> shared)
   }
 }
 
-LoadedTensor NpzFile::read(std::string_view name) const {
+SharedTensor NpzFile::read(std::string_view name) const {
   (void)at(name);
   const ZipEntry* const entry = archive_.find(std::string(name) + std::string(kSuffix));
-  UnpackedEntry unpacked = unpack(*entry, what(name), true);
-  LoadedTensor loaded = parse_npy(unpacked.bytes, what(name));
-  loaded.file = shared_file();
-  // A view of what was unpacked must keep it; moving a vector does not move its elements.
-  if (loaded.storage.empty()) {
-    loaded.storage = std::move(unpacked.storage);
-    loaded.scratch = std::move(unpacked.scratch);
-  }
-  return loaded;
+  return parse_npy(unpack(*entry, shared_bytes(entry->packed, what(name))));
 }
 
 std::optional<std::string> NpzFile::read_text(std::string_view name) const {
   const ZipEntry* const entry = archive_.find(name);
   if (entry == nullptr) return std::nullopt;
-  return std::string(as_text(unpack(*entry, what(name)).bytes));
+  return std::string(as_text(unpack(*entry, shared_bytes(entry->packed, what(name))).bytes));
 }
 
 std::vector<ArrayFile::Words> NpzFile::words() const {
@@ -92,7 +84,7 @@ std::vector<ArrayFile::Words> NpzFile::words() const {
   if (!archive_.comment().empty()) found.push_back({"the archive's comment", archive_.comment()});
   for (const ZipEntry& entry : archive_.entries()) {
     if (entry.size > kUnpackInMemory) continue;  // nobody writes that many words
-    const UnpackedEntry unpacked = unpack(entry, what(entry.name));
+    const SharedTensor unpacked = unpack(entry, shared_bytes(entry.packed, what(entry.name)));
     if (!entry.name.ends_with(kSuffix)) {
       found.push_back({entry.name, std::string(as_text(unpacked.bytes))});
       continue;

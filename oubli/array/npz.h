@@ -19,7 +19,7 @@ class NpzFile final : public ArrayFile {
       : NpzFile(std::make_shared<const MappedFile>(path)) {}
   [[nodiscard]] std::string_view format() const override { return ".npz"; }
   [[nodiscard]] std::span<const TensorInfo> tensors() const override { return tensors_; }
-  [[nodiscard]] LoadedTensor read(std::string_view name) const override;
+  [[nodiscard]] SharedTensor read(std::string_view name) const override;
   void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const override;
 
   [[nodiscard]] std::vector<Words> words() const override;

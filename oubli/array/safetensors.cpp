@@ -203,16 +203,16 @@ std::vector<ArrayFile::Words> SafetensorsFile::words() const {
   return {{"__metadata__", std::string(metadata_)}};
 }
 
-LoadedTensor SafetensorsFile::read(std::string_view name) const {
+SharedTensor SafetensorsFile::read(std::string_view name) const {
   const TensorInfo& info = at(name);
   if (!info.dtype)
     fail(ErrorCode::bad_input, "{}: elements of type {}, which cannot be computed with here",
          what(name), info.dtype_name);
-  LoadedTensor loaded;
-  loaded.view = {*info.dtype, info.shape,
-                 places_[static_cast<std::size_t>(&info - tensors_.data())].bytes, what(name)};
-  loaded.file = shared_file();
-  return loaded;
+  SharedTensor tensor =
+      shared_bytes(places_[static_cast<std::size_t>(&info - tensors_.data())].bytes, what(name));
+  tensor.dtype = *info.dtype;
+  tensor.shape = info.shape;
+  return tensor;
 }
 
 void SafetensorsFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {

@@ -8,7 +8,19 @@
 #include <type_traits>
 #include <utility>
 
+#include "oubli/base/file_windows.h"
+
 namespace oubli {
+
+void SharedTensor::release() const {
+  if (mapped) release_pages(bytes);
+}
+
+SharedTensor share(Tensor tensor, std::string what) {
+  auto owner = std::make_shared<const Tensor>(std::move(tensor));
+  return {owner->view(std::move(what)), owner, nullptr, false};
+}
+
 namespace {
 
 template <typename T>

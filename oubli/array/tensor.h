@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "oubli/array/dtype.h"
 #include "oubli/array/matrix.h"
+#include "oubli/base/file.h"
 
 namespace oubli {
 
@@ -42,6 +44,19 @@ struct Tensor {
     return {dtype, shape, bytes, std::move(what)};
   }
 };
+
+// A view together with whatever keeps its bytes alive: a mapped file (no copy), or a buffer where
+// the file holds them compressed or in another order, or a temporary file for what is compressed
+// and large. Copies share the bytes.
+struct SharedTensor : TensorView {
+  std::shared_ptr<const void> owner = {};
+  std::shared_ptr<const MappedFile> file = {};  // that it was read from
+  bool mapped = false;  // the bytes are those of a file, `file` or a temporary one
+
+  // What was read of it so far no longer counts as memory in use, unless it is in a buffer.
+  void release() const;
+};
+[[nodiscard]] SharedTensor share(Tensor tensor, std::string what);
 
 // A tensor's view of a float or double matrix, and a copy of it.
 template <typename T>

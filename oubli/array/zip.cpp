@@ -10,6 +10,7 @@
 #include "oubli/array/zip_format.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/file_windows.h"
+#include "oubli/base/scratch_file.h"
 
 namespace oubli {
 namespace {
@@ -270,23 +271,24 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-UnpackedEntry unpack(const ZipEntry& entry, const std::string& what, bool mapped) {
+SharedTensor unpack(const ZipEntry& entry, const SharedTensor& packed) {
+  const std::string& what = packed.what;
   if (entry.method == 0) {
-    check_crc(entry.packed, entry, what, mapped);
-    return {entry.packed, {}, nullptr};
+    check_crc(packed.bytes, entry, what, packed.mapped);
+    return packed;
   }
   constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{64} << 20;
   if (entry.size > kAlwaysAllowed + 16 * static_cast<std::uint64_t>(entry.packed.size()))
     fail(ErrorCode::bad_input,
          "{}: {} bytes would unpack to {}, suspiciously many; save it uncompressed (numpy.savez)",
          what, entry.packed.size(), entry.size);
-  UnpackedEntry unpacked;
+  SharedTensor unpacked;
   if (entry.size > kUnpackInMemory) {
-    unpacked.scratch = unpack_to_file(entry, what, mapped);
-    unpacked.bytes = unpacked.scratch->bytes();
+    const std::shared_ptr<const ScratchFile> scratch = unpack_to_file(entry, what, packed.mapped);
+    unpacked = {{DType::u8, {entry.size}, scratch->bytes(), what}, scratch, packed.file, true};
   } else {
-    unpacked.storage = unpack_to_memory(entry, what);
-    unpacked.bytes = unpacked.storage;
+    unpacked = share({DType::u8, {entry.size}, unpack_to_memory(entry, what)}, what);
+    unpacked.file = packed.file;
   }
   return unpacked;
 }

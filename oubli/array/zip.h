@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "oubli/array/tensor.h"
 #include "oubli/base/file.h"
-#include "oubli/base/scratch_file.h"
 
 namespace oubli {
 
@@ -40,20 +40,12 @@ class ZipArchive {
   std::string comment_;
 };
 
-// An entry's content and what keeps it alive beside the archive. May be moved.
-struct UnpackedEntry {
-  std::span<const std::byte> bytes;
-  std::vector<std::byte> storage;              // if it was deflated
-  std::shared_ptr<const ScratchFile> scratch;  // if it was, and is too large for memory
-};
-
-// The check sum is verified. An entry that would unpack to more than 64 MiB + 16 times its packed
-// size is refused, so that a small file cannot ask for much; what unpacks to more than
-// kUnpackInMemory goes to a file instead. `mapped`: the archive is a mapped file, of which only
-// what was just read counts as memory in use.
+// An entry's content: its packed bytes themselves, or what they unpack to. The check sum is
+// verified. An entry that would unpack to more than 64 MiB + 16 times its packed size is refused,
+// so that a small file cannot ask for much; what unpacks to more than kUnpackInMemory goes to a
+// file instead. `packed` are the entry's bytes and whose they are.
 inline constexpr std::size_t kUnpackInMemory = std::size_t{16} << 20;
-[[nodiscard]] UnpackedEntry unpack(const ZipEntry& entry, const std::string& what,
-                                   bool mapped = false);
+[[nodiscard]] SharedTensor unpack(const ZipEntry& entry, const SharedTensor& packed);
 // At most `limit` bytes of its beginning, unverified.
 [[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                                       const std::string& what);

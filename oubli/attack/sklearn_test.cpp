@@ -32,21 +32,19 @@ class SklearnTest : public ::testing::Test {
     if (!folder_) GTEST_SKIP() << "python3-sklearn is not installed";
   }
 
-  static LoadedTensor array(const std::string& name) {
+  static SharedTensor array(const std::string& name) {
     return load_array((*folder_ / (name + ".npy")).string());
   }
   static std::vector<std::uint8_t> labels(const std::string& name) {
-    const auto values = to_labels(array(name).view, 2);
+    const auto values = to_labels(array(name), 2);
     return {values.begin(), values.end()};
   }
-  static std::vector<double> numbers(const std::string& name) {
-    return to_vector(array(name).view);
-  }
+  static std::vector<double> numbers(const std::string& name) { return to_vector(array(name)); }
   static Points train(const std::string& data) {
-    return {to_float_matrix(array(data + ".x").view), labels(data + ".y")};
+    return {to_float_matrix(array(data + ".x")), labels(data + ".y")};
   }
   static Points test(const std::string& data) {
-    return {to_float_matrix(array(data + ".x_test").view), labels(data + ".y_test")};
+    return {to_float_matrix(array(data + ".x_test")), labels(data + ".y_test")};
   }
 
   static inline std::unique_ptr<testing::TempFolder> folder_;

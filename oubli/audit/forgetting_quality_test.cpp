@@ -100,7 +100,7 @@ scale = np.sqrt(6) * place.std(axis=1, keepdims=True) / np.pi
 cdf = gumbel_r.cdf(sign * unlearned, place - np.euler_gamma * scale, scale)
 np.save("out.npy", (alpha[1:, None] * cdf[:-1]).sum(0) / alpha[1:].sum())
 )");
-  const auto theirs = to_vector(load_array((folder / "out.npy").string()).view);
+  const auto theirs = to_vector(load_array((folder / "out.npy").string()));
   const auto ours = interpolated_scores(signals.row(0), signals.row(1), signals.row(2));
   for (std::size_t i = 0; i < theirs.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-12);
 }
@@ -139,7 +139,7 @@ x, y = x - x.mean(0), y - y.mean(0)
 k, l = x @ x.T, y @ y.T
 np.save("out.npy", [(k * l).sum() / np.sqrt((k * k).sum() * (l * l).sum())])
 )");
-  EXPECT_NEAR(*linear_cka(x, y), to_vector(load_array((folder / "out.npy").string()).view)[0],
+  EXPECT_NEAR(*linear_cka(x, y), to_vector(load_array((folder / "out.npy").string()))[0],
               1e-10);
   Matrix<float> moved(50, 7);  // another order of the features, twice as large, shifted
   for (std::size_t i = 0; i < 50; ++i)

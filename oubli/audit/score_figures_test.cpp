@@ -65,7 +65,7 @@ for share in (0.01, 0.001):
         out.append(tpr[fpr <= share + 1e-12].max())
 np.save("out.npy", np.array(out))
 )");
-    const auto theirs = to_vector(load_array((folder / "out.npy").string()).view);
+    const auto theirs = to_vector(load_array((folder / "out.npy").string()));
     const ScoreFigures ours = figures_of(scores);
     EXPECT_NEAR(*ours.area.value, theirs[0], 1e-12);
     for (std::size_t t = 0; t < kTails; ++t) {

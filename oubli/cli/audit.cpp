@@ -55,7 +55,7 @@ class Arrays {
     std::vector<TensorView> views;
     for (const std::string& file : files) {
       loaded_.push_back(load_array(file));
-      views.push_back(loaded_.back().view);
+      views.push_back(loaded_.back());
     }
     if (views.size() == 1 && views.front().rank() != 2) return population_of(views.front());
     return population_of(std::move(views), option);
@@ -66,15 +66,15 @@ class Arrays {
   }
   std::vector<std::uint32_t> labels(const std::string& file, std::size_t classes) {
     loaded_.push_back(load_array(file));
-    return to_labels(loaded_.back().view, classes);
+    return to_labels(loaded_.back(), classes);
   }
   void check_unchanged() const {
-    for (const LoadedTensor& tensor : loaded_)
+    for (const SharedTensor& tensor : loaded_)
       if (tensor.file) tensor.file->check_unchanged();
   }
 
  private:
-  std::vector<LoadedTensor> loaded_;
+  std::vector<SharedTensor> loaded_;
 };
 
 // Files by layer: "NAME=FILE", or "FILE" for what the head is given. In the order of the names.

@@ -222,9 +222,9 @@ LoadedModel open_model(const ModelOptions& options) {
          options.data);
   if (options.has_data() && !runs) {
     arrays = find_arrays(options);
-    const LoadedTensor values = load_array(arrays->values);
-    if (values.view.rank() == 2)
-      (arrays->space == Space::logits ? choice.classes : choice.features) = values.view.shape[1];
+    const std::vector<std::size_t> shape = array_info(arrays->values).shape;
+    if (shape.size() == 2)
+      (arrays->space == Space::logits ? choice.classes : choice.features) = shape[1];
   }
   loaded.model = ModelFile::open(options.model, choice);
   loaded.inputs.model = loaded.model.get();

@@ -12,13 +12,13 @@
 namespace oubli::cli {
 
 Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
-  const LoadedTensor loaded = load_array(where);
-  TensorView view = loaded.view;
+  const SharedTensor loaded = load_array(where);
+  TensorView view = loaded;
   if (view.rank() == 1 && forgotten == 1) view.shape.insert(view.shape.begin(), 1);
   if (!is_float(view.dtype) || view.shape != std::vector{forgotten, retained})
     fail(ErrorCode::bad_input,
          "{}: {}, wanted one row of {} target logits for each of {} forgotten classes", view.what,
-         describe(loaded.view), retained, forgotten);
+         describe(loaded), retained, forgotten);
   Matrix<double> target = to_matrix(view);
   require_finite(MatrixView<const double>(target), view.what);
   return target;

@@ -127,21 +127,21 @@ class ArraySource final : public SampleSource {
       : SampleSource(path.string()), file_(ArrayFile::open(path)) {
     for (const char* name : {"x", "y"}) (void)file_->at(name);
     x_ = file_->read("x");
-    const LoadedTensor y = file_->read("y");
-    labels_ = to_labels(y.view, std::size_t{1} << 31);
-    if (x_.view.rank() < 2 || x_.view.shape[0] != labels_.size() || labels_.empty()) {
+    const SharedTensor y = file_->read("y");
+    labels_ = to_labels(y, std::size_t{1} << 31);
+    if (x_.rank() < 2 || x_.shape[0] != labels_.size() || labels_.empty()) {
       fail(ErrorCode::bad_input, "{}: x is {} and y {}, wanted as many rows of x as labels",
-           path.string(), describe(x_.view), describe(y.view));
+           path.string(), describe(x_), describe(y));
     }
     files_ = {path};
     mapped_ = {x_.file};
-    const std::vector<std::size_t>& shape = x_.view.shape;
+    const std::vector<std::size_t>& shape = x_.shape;
     // Bytes in the shape of images are images; everything else is taken as it is.
     const auto is_channels = [](std::size_t n) { return n == 1 || n == 3; };
-    if (x_.view.dtype == DType::u8 && shape.size() == 3) layout_ = Layout::grey;
-    if (x_.view.dtype == DType::u8 && shape.size() == 4 && is_channels(shape[3]))
+    if (x_.dtype == DType::u8 && shape.size() == 3) layout_ = Layout::grey;
+    if (x_.dtype == DType::u8 && shape.size() == 4 && is_channels(shape[3]))
       layout_ = Layout::channels_last;
-    if (x_.view.dtype == DType::u8 && shape.size() == 4 && !is_channels(shape[3]) &&
+    if (x_.dtype == DType::u8 && shape.size() == 4 && !is_channels(shape[3]) &&
         is_channels(shape[1])) {
       layout_ = Layout::channels_first;
     }
@@ -150,15 +150,15 @@ class ArraySource final : public SampleSource {
   [[nodiscard]] Sample read(std::size_t index) const override {
     Sample sample;
     sample.what = fmt::format("{}:x row {}", name(), index);
-    const std::size_t size = x_.view.bytes.size() / labels_.size();
+    const std::size_t size = x_.bytes.size() / labels_.size();
     if (read_since_.fetch_add(size) > kReadAtOnce) {
       read_since_ = 0;
       x_.release();
     }
-    const std::span<const std::byte> bytes = x_.view.bytes.subspan(index * size, size);
-    const std::vector<std::size_t> shape(x_.view.shape.begin() + 1, x_.view.shape.end());
+    const std::span<const std::byte> bytes = x_.bytes.subspan(index * size, size);
+    const std::vector<std::size_t> shape(x_.shape.begin() + 1, x_.shape.end());
     if (layout_ == Layout::numbers) {
-      sample.array = {x_.view.dtype, shape, {bytes.begin(), bytes.end()}};
+      sample.array = {x_.dtype, shape, {bytes.begin(), bytes.end()}};
       return sample;
     }
     sample.image = true;
@@ -178,7 +178,7 @@ class ArraySource final : public SampleSource {
  private:
   enum class Layout { numbers, grey, channels_last, channels_first };
   std::unique_ptr<ArrayFile> file_;
-  LoadedTensor x_;
+  SharedTensor x_;
   Layout layout_ = Layout::numbers;
   // Rows of a mapped array stay in memory no longer than it takes to read so many bytes.
   static constexpr std::size_t kReadAtOnce = std::size_t{4} << 20;

@@ -96,12 +96,12 @@ std::string fingerprint(const RunFolder& folder, const AuditTask& task, const In
 
 // A trial's logits, mapped.
 struct LogitFile {
-  LoadedTensor tensor;
+  SharedTensor tensor;
   MatrixView<const float> rows;
 
   LogitFile(const fs::path& path, std::size_t samples, std::size_t columns)
       : tensor(load_array(path.string())) {
-    const auto& view = tensor.view;
+    const auto& view = tensor;
     if (view.dtype != DType::f32 || view.shape != std::vector<std::size_t>{samples, columns}) {
       fail(ErrorCode::bad_input, "{}: {}, wanted float32 [{}, {}]; remove it and run again",
            path.string(), describe(view), samples, columns);
@@ -131,7 +131,7 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   if (method == Method::naive) return naive_filter(split_for_deletion(classes, task.forget));
   OUBLI_ASSERT(task.means.has_value());
   const Matrix<double> means = task.means->source == MeansSource::train
-                                   ? to_matrix(load_array(folder.means(trial.id).string()).view)
+                                   ? to_matrix(load_array(folder.means(trial.id).string()))
                                    : test_means(logits, labels, classes, task.means->samples);
   const Tensor stored = to_tensor<double>(means);
   // The paper's solver: what it published is A^-1.

@@ -63,7 +63,7 @@ Matrix<double> read_explained(const RunFolder& folder, const std::string& id, do
          "{}: is not there: the network was trained before method explained was asked for, and not "
          "kept as ONNX; remove trials/{}.json and it is trained again",
          path.string(), id);
-  const Matrix<double> all = to_matrix(load_array(path.string()).view);
+  const Matrix<double> all = to_matrix(load_array(path.string()));
   const std::size_t classes = recipe_of(folder.config().experiment).classes;
   const std::size_t several = folder.config().forget.size() > 1 ? folder.config().forget.size() : 0;
   if (all.rows() != classes + several || all.cols() != classes)

@@ -197,14 +197,14 @@ void run_audit(const RunFolder& folder, const MethodAudit& audit, const ImageSet
                const std::stop_token& stop) {
   const RunConfig& config = folder.config();
   const MethodFiles files(folder);
-  std::vector<LoadedTensor> loaded;
+  std::vector<SharedTensor> loaded;
   const auto population = [&](const std::vector<std::string>& ids, bool unlearned,
                               const std::string& name) {
     std::vector<TensorView> tensors;
     for (const std::string& id : ids) {
       const fs::path path =
           unlearned ? files.logits(audit.label, audit.method, id) : folder.logits(id);
-      tensors.push_back(loaded.emplace_back(load_array(path.string())).view);
+      tensors.push_back(loaded.emplace_back(load_array(path.string())));
     }
     return population_of(std::move(tensors), name);
   };

@@ -104,7 +104,7 @@ TEST_F(MethodsTest, UnlearnsOnceAndAgainWhereFilesAreGoneOrDamaged) {
   EXPECT_EQ(naive->gradients, 0);
   EXPECT_GT(naive->accuracy, 0.5);
   const Tensor logits{DType::f32, {200, 3}, {}};
-  EXPECT_EQ(load_array(files.logits(2, "SSD, alpha 10", id).string()).view.shape, logits.shape);
+  EXPECT_EQ(load_array(files.logits(2, "SSD, alpha 10", id).string()).shape, logits.shape);
   write_file(files.record(2, "naive", id), "{\"format\": 3");
   EXPECT_FALSE(is_unlearned(*folder_, id, 2, rivals));
   unlearn(*folder_, seen_[0], 2, rivals, data_, {});

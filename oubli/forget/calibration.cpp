@@ -16,7 +16,7 @@ namespace oubli {
 namespace {
 
 // The file of "FILE.npz:NAME".
-FileDigest file_of_array(std::string role, const LoadedTensor& tensor) {
+FileDigest file_of_array(std::string role, const SharedTensor& tensor) {
   FileDigest file = file_named(std::move(role), tensor.file->path());
   file.content = tensor.file->bytes();
   return file;
@@ -37,16 +37,10 @@ FileDigest digest_of(std::string role, const std::filesystem::path& path) {
 
 CalibrationData load_calibration(Space space, const std::string& values, const std::string& labels,
                                  std::size_t classes, std::optional<std::size_t> features) {
-  struct Owner {
-    LoadedTensor values;
-    LoadedTensor labels;
-  };
-  const auto owner = std::make_shared<Owner>();
-  owner->values = load_array(values);
-  owner->labels = load_array(labels);
   CalibrationData data;
   data.space = space;
-  data.values = owner->values.view;
+  data.values = load_array(values);
+  const SharedTensor stored_labels = load_array(labels);
   const std::string kind(name_of(space));
   const std::optional<std::size_t> width = space == Space::logits ? classes : features;
   if (data.values.rank() != 2 || !is_float(data.values.dtype))
@@ -55,16 +49,15 @@ CalibrationData load_calibration(Space space, const std::string& values, const s
   if (width && data.values.shape[1] != *width)
     fail(ErrorCode::bad_input, "{}: {} columns, but the model has {} {}", data.values.what,
          data.values.shape[1], *width, space == Space::logits ? "classes" : "features");
-  data.labels = to_labels(owner->labels.view, classes);
+  data.labels = to_labels(stored_labels, classes);
   if (data.labels.size() != data.values.shape[0])
-    fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", owner->labels.view.what,
+    fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", stored_labels.what,
          data.labels.size(), data.values.shape[0], data.values.what);
-  data.files.push_back(file_of_array(kind, owner->values));
-  if (owner->labels.file->path() != owner->values.file->path())
-    data.files.push_back(file_of_array("labels", owner->labels));
-  data.mapped = {owner->values.file, owner->labels.file};
+  data.files.push_back(file_of_array(kind, data.values));
+  if (stored_labels.file->path() != data.values.file->path())
+    data.files.push_back(file_of_array("labels", stored_labels));
+  data.mapped = {data.values.file, stored_labels.file};
   data.check_unchanged();
-  data.owner = owner;
   return data;
 }
 

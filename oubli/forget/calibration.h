@@ -36,10 +36,9 @@ struct FileDigest {
 // leak check is made on it.
 struct CalibrationData {
   Space space = Space::features;
-  TensorView values;                  // samples x (classes or features)
+  SharedTensor values;                // samples x (classes or features)
   std::vector<std::uint32_t> labels;  // in the model's own numbering
   std::vector<FileDigest> files;
-  std::shared_ptr<const void> owner;                      // keeps `values` alive
   std::vector<std::shared_ptr<const MappedFile>> mapped;  // where they come from
 
   [[nodiscard]] std::size_t samples() const { return labels.size(); }

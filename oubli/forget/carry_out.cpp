@@ -110,7 +110,7 @@ class Delivery {
     // What was read in between was read from unchanged files, or nothing appears.
     inputs_.model->check_unchanged();
     if (inputs_.data) inputs_.data->check_unchanged();
-    if (inputs_.means && inputs_.means->mapped) inputs_.means->mapped->check_unchanged();
+    if (inputs_.means && inputs_.means->means.file) inputs_.means->means.file->check_unchanged();
     for (const auto& file : beside_) check_free(*file, outputs_.replace);
     throw_if_stopped(stop_);
     std::vector<AtomicFile*> all;

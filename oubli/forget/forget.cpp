@@ -175,8 +175,8 @@ InputDigests digests_of(const ForgetInputs& inputs, const std::stop_token& stop)
       digests.model.push_back(file_named("model", path));
   const std::span<const std::byte> model_bytes = inputs.model->bytes();
   if (inputs.data) digests.data = inputs.data->files;
-  if (inputs.means && inputs.means->mapped)
-    for (FileDigest& file : digests.means) file.content = inputs.means->mapped->bytes();
+  if (inputs.means && inputs.means->means.file)
+    for (FileDigest& file : digests.means) file.content = inputs.means->means.file->bytes();
   std::vector<FileDigest*> unread;
   for (std::vector<FileDigest>* const files : {&digests.model, &digests.means, &digests.data})
     for (FileDigest& file : *files)

@@ -68,17 +68,16 @@ struct World {
     CalibrationData data;
     data.space = space;
     data.labels = labels;
-    auto owner = std::make_shared<Tensor>();
+    Tensor tensor;
     if (space == Space::features) {
-      *owner = to_tensor(MatrixView<const float>(x));
+      tensor = to_tensor(MatrixView<const float>(x));
     } else {
       Matrix<double> features_in_double(x.rows(), x.cols());
       std::ranges::copy(x.flat(), features_in_double.flat().begin());
       const Matrix<double> logits = logits_of(model.head(), features_in_double);
-      *owner = to_tensor(MatrixView<const double>(logits));
+      tensor = to_tensor(MatrixView<const double>(logits));
     }
-    data.values = owner->view("data");
-    data.owner = owner;
+    data.values = share(std::move(tensor), "data");
     return data;
   }
 };
@@ -180,8 +179,7 @@ TEST(Forget, AChainFromMeansEqualsRedoingItFromData) {
       kept.insert(kept.end(), world.x.row(i).begin(), world.x.row(i).end());
     }
     const Matrix<float> rows(labels.size(), world.features, kept);
-    const Tensor values = to_tensor(MatrixView<const float>(rows));
-    data.values = values.view("kept");
+    data.values = share(to_tensor(MatrixView<const float>(rows)), "kept");
     data.labels = labels;
     ForgetInputs inputs{.model = from_data.get(), .data = data};
     const ForgetPlan plan = plan_forget(inputs, request);

@@ -117,12 +117,14 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
       },
       "running the model", stop);
   calibration_.space = Space::features;
-  calibration_.values = {
-      DType::f32, {labels.size(), head.features()}, features->map(), "features of " + report_.data};
+  calibration_.values = {{DType::f32,
+                          {labels.size(), head.features()},
+                          features->map(),
+                          "features of " + report_.data},
+                         features};
   calibration_.labels = labels;
   calibration_.files = {digest_of_source(*source_)};
   calibration_.mapped.assign(source_->mapped().begin(), source_->mapped().end());
-  calibration_.owner = features;
   for (std::size_t j = 0; j < count.size(); ++j) {
     report_.class_accuracy.push_back(count[j] == 0 ? std::numeric_limits<double>::quiet_NaN()
                                                    : static_cast<double>(right[j]) /

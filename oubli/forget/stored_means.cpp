@@ -28,12 +28,12 @@ Tensor vector_tensor(DType type, std::span<const T> values) {
 }
 
 template <typename T>
-std::vector<T> read_vector(const LoadedTensor& tensor, DType type, std::size_t count) {
-  if (tensor.view.dtype != type || tensor.view.shape != std::vector{count})
-    fail(ErrorCode::bad_input, "{}: {}, wanted {} [{}]", tensor.view.what, describe(tensor.view),
+std::vector<T> read_vector(const SharedTensor& tensor, DType type, std::size_t count) {
+  if (tensor.dtype != type || tensor.shape != std::vector{count})
+    fail(ErrorCode::bad_input, "{}: {}, wanted {} [{}]", tensor.what, describe(tensor),
          oubli::name_of(type), count);
   std::vector<T> values(count);
-  std::memcpy(values.data(), tensor.view.bytes.data(), tensor.view.bytes.size());
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   return values;
 }
 
@@ -81,18 +81,18 @@ StoredMeans store_means(Space space, ClassMeans gathered, std::vector<std::strin
   const auto owner = std::make_shared<const ClassMeans>(std::move(gathered));
   StoredMeans stored;
   stored.space = space;
-  stored.means = {DType::f64,
-                  {owner->classes(), owner->dimensions()},
-                  std::as_bytes(owner->means().flat()),
-                  "class means"};
+  stored.means = {{DType::f64,
+                   {owner->classes(), owner->dimensions()},
+                   std::as_bytes(owner->means().flat()),
+                   "class means"},
+                  owner};
   stored.counts.assign(owner->counts().begin(), owner->counts().end());
   stored.scatter.assign(owner->scatter().begin(), owner->scatter().end());
   if (!owner->feature_scatter().empty())
-    stored.feature_scatter =
-        tensor_view<float>(owner->feature_scatter().view(), "scatter of features");
+    stored.feature_scatter = {
+        tensor_view<float>(owner->feature_scatter().view(), "scatter of features"), owner};
   stored.class_names = std::move(class_names);
   stored.head_sha256 = std::move(head_sha256);
-  stored.owner = owner;
   return stored;
 }
 
@@ -112,8 +112,7 @@ StoredMeans read_means(const std::filesystem::path& path) {
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorCode::bad_input, "{}: damaged about.json: {}", where, error.what());
   }
-  const auto owner = std::make_shared<LoadedTensor>(file.read("means"));
-  stored.means = owner->view;
+  stored.means = file.read("means");
   if (stored.means.dtype != DType::f64 || stored.means.rank() != 2)
     fail(ErrorCode::bad_input, "{}: {}, wanted a float64 matrix", stored.means.what,
          describe(stored.means));
@@ -125,9 +124,7 @@ StoredMeans read_means(const std::filesystem::path& path) {
     fail(ErrorCode::bad_input, "{}: a scatter that is negative or infinite", where);
   if (std::ranges::find(file.tensors(), "feature_scatter", &TensorInfo::name) !=
       file.tensors().end()) {
-    const auto scatter = std::make_shared<LoadedTensor>(file.read("feature_scatter"));
-    stored.feature_scatter = scatter->view;
-    stored.scatter_owner = scatter;
+    stored.feature_scatter = file.read("feature_scatter");
     if (stored.feature_scatter.dtype != DType::f32 ||
         stored.feature_scatter.shape != stored.means.shape || stored.space == Space::logits)
       fail(ErrorCode::bad_input, "{}: {}, wanted float32 beside the means of features {}",
@@ -139,8 +136,6 @@ StoredMeans read_means(const std::filesystem::path& path) {
   if (stored.space == Space::logits && stored.means.shape[1] != classes)
     fail(ErrorCode::bad_input, "{}: {}, wanted as many logits as classes", stored.means.what,
          describe(stored.means));
-  stored.mapped = owner->file;
-  stored.owner = owner;
   return stored;
 }
 
@@ -180,8 +175,8 @@ StoredMeans shrink_means(const StoredMeans& means, const FiltrationPlan& plan,
   if (means.feature_scatter.rank() == 2) {
     const auto scatter =
         std::make_shared<const Matrix<float>>(pick_samples(means.feature_scatter, retained));
-    shrunk.feature_scatter = tensor_view<float>(scatter->view(), means.feature_scatter.what);
-    shrunk.scatter_owner = scatter;
+    shrunk.feature_scatter = {tensor_view<float>(scatter->view(), means.feature_scatter.what),
+                              scatter};
   }
   if (means.space == Space::logits) {
     if (!plan.on_logits)
@@ -192,9 +187,9 @@ StoredMeans shrink_means(const StoredMeans& means, const FiltrationPlan& plan,
   const auto owner = std::make_shared<const Matrix<double>>(std::move(kept));
   shrunk.space = means.space;
   shrunk.means = {
-      DType::f64, {owner->rows(), owner->cols()}, std::as_bytes(owner->flat()), "class means"};
+      {DType::f64, {owner->rows(), owner->cols()}, std::as_bytes(owner->flat()), "class means"},
+      owner};
   shrunk.head_sha256 = std::move(new_head_sha256);
-  shrunk.owner = owner;
   return shrunk;
 }
 

@@ -27,15 +27,12 @@ namespace oubli {
 // old one must go, as the old model must.
 struct StoredMeans {
   Space space = Space::features;
-  TensorView means;
+  SharedTensor means;
   std::vector<std::uint64_t> counts;
   std::vector<double> scatter;
-  TensorView feature_scatter = {};       // of rank 0 if there is none
+  SharedTensor feature_scatter = {};     // of rank 0 if there is none
   std::vector<std::string> class_names;  // empty, or one per class
   std::string head_sha256;               // head_digest() of the head they belong to; may be empty
-  std::shared_ptr<const void> owner;     // keeps `means` alive
-  std::shared_ptr<const void> scatter_owner = {};  // and `feature_scatter`, if another one does
-  std::shared_ptr<const MappedFile> mapped = {};   // the means file, if read from one
 
   [[nodiscard]] std::size_t classes() const { return counts.size(); }
   // As ClassMeans::within_variance().

@@ -92,9 +92,8 @@ TEST(GatherMeans, EqualsTheMeanOfTheChosenRows) {
   Matrix<float> values(50, 3);
   RandomStream random(1, 0);
   for (float& value : values.flat()) value = static_cast<float>(random.normal());
-  const Tensor tensor = to_tensor(MatrixView<const float>(values));
   CalibrationData data;
-  data.values = tensor.view("x.npy");
+  data.values = share(to_tensor(MatrixView<const float>(values)), "x.npy");
   for (std::size_t i = 0; i < 50; ++i) data.labels.push_back(static_cast<std::uint32_t>(i * i % 4));
   const std::vector<std::size_t> chosen{0, 1, 2, 5, 7, 8, 9, 30, 49};
   const ClassMeans means = gather_means(data, 4, chosen, false, {});

@@ -114,8 +114,7 @@ TEST_F(Verify, AChoiceMadeOnDataIsVerifiedFromMeansAndTheOtherWayRound) {
     data.labels.push_back(static_cast<std::uint32_t>(i % 5));
     for (float& value : values->row(i)) value = static_cast<float>(20 * random.normal());
   }
-  data.values = tensor_view(MatrixView<const float>(*values), "data");
-  data.owner = values;
+  data.values = {tensor_view(MatrixView<const float>(*values), "data"), values};
   {
     AtomicFile out(folder_ / "data.bin");
     out.write(std::as_bytes(values->flat()));

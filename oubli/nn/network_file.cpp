@@ -115,12 +115,12 @@ bool same_node(const onnx::Node& found, const NodeText& wanted) {
 std::vector<float> floats_of(const onnx::Model& model, const Parameter& wanted) {
   const onnx::TensorInfo* info = model.graph().initializer(wanted.name);
   if (info == nullptr) fail(ErrorCode::bad_input, "{}: no tensor '{}'", model.what(), wanted.name);
-  const onnx::LoadedTensor tensor = model.load(*info);
-  if (tensor.view.dtype != DType::f32 || tensor.view.shape != wanted.shape)
+  const SharedTensor tensor = model.load(*info);
+  if (tensor.dtype != DType::f32 || tensor.shape != wanted.shape)
     fail(ErrorCode::bad_input, "{}: {} is {}, which the layers do not want", model.what(),
-         wanted.name, describe(tensor.view));
-  std::vector<float> values(tensor.view.count());
-  decode(DType::f32, tensor.view.bytes, std::span(values));
+         wanted.name, describe(tensor));
+  std::vector<float> values(tensor.count());
+  decode(DType::f32, tensor.bytes, std::span(values));
   return values;
 }
 

@@ -48,8 +48,8 @@ TEST(Builder, ReadsBackWhatWasWritten) {
   ASSERT_TRUE(graph.inputs[0].shape.has_value());
   EXPECT_EQ(graph.inputs[0].shape->at(0).symbol, "batch");
   EXPECT_EQ(graph.inputs[0].shape->at(1).value, 2);
-  const LoadedTensor w = model.load(*graph.initializer("fc.weight"));
-  EXPECT_EQ(to_matrix(w.view)(2, 1), 6);
+  const SharedTensor w = model.load(*graph.initializer("fc.weight"));
+  EXPECT_EQ(to_matrix(w)(2, 1), 6);
   ASSERT_NE(model.metadata("class_names"), nullptr);
   EXPECT_EQ(model.metadata("class_names")->value, R"(["a","b","c"])");
   EXPECT_EQ(model.message().encode(), bytes);

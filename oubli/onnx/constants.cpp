@@ -21,17 +21,12 @@ std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::st
 std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const Node& node,
                                                      int depth);
 
-LoadedTensor own(Tensor tensor, const std::string& what) {
-  auto owner = std::make_shared<const Tensor>(std::move(tensor));
-  return {owner->view(what), owner};
-}
-
-std::optional<LoadedTensor> load_if_numeric(const Model& model, const TensorInfo& info) {
+std::optional<SharedTensor> load_if_numeric(const Model& model, const TensorInfo& info) {
   if (!dtype_of(info.data_type)) return std::nullopt;
   return model.load(info);
 }
 
-std::optional<LoadedTensor> load_constant_node(const Model& model, const Node& node) {
+std::optional<SharedTensor> load_constant_node(const Model& model, const Node& node) {
   const std::string what = fmt::format("{}: {}", model.what(), node.describe());
   if (const Attribute* value = node.attribute("value"); value != nullptr && value->tensor.data()) {
     return load_if_numeric(model, model.tensor_info(value->tensor, node.outputs.front()));
@@ -40,7 +35,7 @@ std::optional<LoadedTensor> load_constant_node(const Model& model, const Node& n
     Tensor tensor{dtype, {}, std::vector<std::byte>(values.size() * sizeof(T))};
     if (!scalar) tensor.shape = {values.size()};
     if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
-    return own(std::move(tensor), what);
+    return share(std::move(tensor), what);
   };
   if (const Attribute* a = node.attribute("value_float")) {
     return from(std::vector<float>{a->f}, DType::f32, true);
@@ -54,7 +49,7 @@ std::optional<LoadedTensor> load_constant_node(const Model& model, const Node& n
   return std::nullopt;
 }
 
-std::optional<LoadedTensor> reshaped(LoadedTensor tensor, const std::vector<std::int64_t>& shape,
+std::optional<SharedTensor> reshaped(SharedTensor tensor, const std::vector<std::int64_t>& shape,
                                      bool allow_zero) {
   std::vector<std::size_t> result;
   std::optional<std::size_t> inferred;
@@ -65,8 +60,8 @@ std::optional<LoadedTensor> reshaped(LoadedTensor tensor, const std::vector<std:
       if (inferred) return std::nullopt;
       inferred = i;
     } else if (shape[i] == 0 && !allow_zero) {
-      if (i >= tensor.view.rank()) return std::nullopt;
-      extent = tensor.view.shape[i];
+      if (i >= tensor.rank()) return std::nullopt;
+      extent = tensor.shape[i];
     } else if (shape[i] < 0) {
       return std::nullopt;
     } else {
@@ -75,19 +70,19 @@ std::optional<LoadedTensor> reshaped(LoadedTensor tensor, const std::vector<std:
     if (__builtin_mul_overflow(known, extent, &known)) return std::nullopt;
     result.push_back(extent);
   }
-  const std::size_t count = tensor.view.count();
+  const std::size_t count = tensor.count();
   if (inferred) {
     if (known == 0 || count % known != 0) return std::nullopt;
     result[*inferred] = count / known;
   } else if (known != count) {
     return std::nullopt;
   }
-  tensor.view.shape = std::move(result);
+  tensor.shape = std::move(result);
   return tensor;
 }
 
-std::optional<LoadedTensor> transposed(const LoadedTensor& tensor, std::vector<std::int64_t> perm) {
-  const TensorView& view = tensor.view;
+std::optional<SharedTensor> transposed(const SharedTensor& tensor, std::vector<std::int64_t> perm) {
+  const TensorView& view = tensor;
   const std::size_t rank = view.rank();
   if (perm.empty()) {
     perm.resize(rank);
@@ -119,55 +114,55 @@ std::optional<LoadedTensor> transposed(const LoadedTensor& tensor, std::vector<s
       index[axis] = 0;
     }
   }
-  return own(std::move(result), view.what);
+  return share(std::move(result), view.what);
 }
 
-std::optional<LoadedTensor> cast(const LoadedTensor& tensor, std::int64_t to) {
+std::optional<SharedTensor> cast(const SharedTensor& tensor, std::int64_t to) {
   const std::optional<DType> dtype = dtype_of(static_cast<std::uint64_t>(to));
   if (!dtype || !is_float(*dtype)) return std::nullopt;
-  if (*dtype == tensor.view.dtype) return tensor;
-  std::vector<double> values(tensor.view.count());
-  decode(tensor.view.dtype, tensor.view.bytes, values);
+  if (*dtype == tensor.dtype) return tensor;
+  std::vector<double> values(tensor.count());
+  decode(tensor.dtype, tensor.bytes, values);
   Tensor result = to_tensor(values, *dtype);
-  result.shape = tensor.view.shape;
-  return own(std::move(result), tensor.view.what);
+  result.shape = tensor.shape;
+  return share(std::move(result), tensor.what);
 }
 
-std::optional<LoadedTensor> squeezed(const Model& model, const Node& node, LoadedTensor tensor,
+std::optional<SharedTensor> squeezed(const Model& model, const Node& node, SharedTensor tensor,
                                      int depth) {
   const auto axes = follow_axes(model, node, depth);
-  const auto rank = static_cast<std::int64_t>(tensor.view.rank());
+  const auto rank = static_cast<std::int64_t>(tensor.rank());
   std::vector<std::size_t> shape;
   for (std::int64_t i = 0; i < rank; ++i) {
-    const std::size_t extent = tensor.view.shape[static_cast<std::size_t>(i)];
+    const std::size_t extent = tensor.shape[static_cast<std::size_t>(i)];
     const bool named =
         axes && (std::ranges::count(*axes, i) + std::ranges::count(*axes, i - rank)) != 0;
     if (named ? extent != 1 : false) return std::nullopt;
     if (named || (!axes && extent == 1)) continue;
     shape.push_back(extent);
   }
-  tensor.view.shape = std::move(shape);
+  tensor.shape = std::move(shape);
   return tensor;
 }
 
-std::optional<LoadedTensor> unsqueezed(const Model& model, const Node& node, LoadedTensor tensor,
+std::optional<SharedTensor> unsqueezed(const Model& model, const Node& node, SharedTensor tensor,
                                        int depth) {
   const auto axes = follow_axes(model, node, depth);
   if (!axes || axes->size() > 8) return std::nullopt;
-  const auto rank = static_cast<std::int64_t>(tensor.view.rank() + axes->size());
+  const auto rank = static_cast<std::int64_t>(tensor.rank() + axes->size());
   std::vector<std::size_t> shape;
   std::size_t next = 0;
   for (std::int64_t i = 0; i < rank; ++i) {
     const bool added = (std::ranges::count(*axes, i) + std::ranges::count(*axes, i - rank)) != 0;
-    if (!added && next >= tensor.view.rank()) return std::nullopt;
-    shape.push_back(added ? 1 : tensor.view.shape[next++]);
+    if (!added && next >= tensor.rank()) return std::nullopt;
+    shape.push_back(added ? 1 : tensor.shape[next++]);
   }
-  if (next != tensor.view.rank()) return std::nullopt;
-  tensor.view.shape = std::move(shape);
+  if (next != tensor.rank()) return std::nullopt;
+  tensor.shape = std::move(shape);
   return tensor;
 }
 
-std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTensor tensor,
+std::optional<SharedTensor> apply(const Model& model, const Node& node, SharedTensor tensor,
                                   int depth) {
   if (node.op_type == "Identity") return tensor;
   if (node.op_type == "Cast") return cast(tensor, node.int_or("to", 0));
@@ -178,13 +173,13 @@ std::optional<LoadedTensor> apply(const Model& model, const Node& node, LoadedTe
   if (node.op_type == "Squeeze") return squeezed(model, node, std::move(tensor), depth);
   if (node.op_type == "Unsqueeze") return unsqueezed(model, node, std::move(tensor), depth);
   if (node.op_type == "Flatten") {
-    const auto rank = static_cast<std::int64_t>(tensor.view.rank());
+    const auto rank = static_cast<std::int64_t>(tensor.rank());
     std::int64_t axis = node.int_or("axis", 1);
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank) return std::nullopt;
     std::int64_t rows = 1;
     for (std::int64_t i = 0; i < axis; ++i) {
-      rows *= static_cast<std::int64_t>(tensor.view.shape[static_cast<std::size_t>(i)]);
+      rows *= static_cast<std::int64_t>(tensor.shape[static_cast<std::size_t>(i)]);
     }
     return reshaped(std::move(tensor), {rows, -1}, true);
   }
@@ -210,7 +205,7 @@ bool rearranges(const Node& node) {
 std::optional<Constant> follow(const Model& model, std::string_view value, int depth) {
   if (depth > kDeepestShape) return std::nullopt;
   Constant constant;
-  std::optional<LoadedTensor> stored;
+  std::optional<SharedTensor> stored;
   while (!stored) {
     if (const TensorInfo* initializer = model.graph().initializer(value)) {
       constant.initializer = initializer;
@@ -242,7 +237,7 @@ std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::st
                                                      int depth) {
   const std::optional<Constant> constant = follow(model, value, depth);
   if (!constant) return std::nullopt;
-  const TensorView& view = constant->tensor.view;
+  const TensorView& view = constant->tensor;
   if ((view.dtype != DType::i64 && view.dtype != DType::i32) || view.count() > 64) {
     return std::nullopt;
   }

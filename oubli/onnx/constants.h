@@ -14,7 +14,7 @@ namespace oubli::onnx {
 // A value known without running the graph: an initializer or Constant node, possibly behind nodes
 // that only rearrange or convert it.
 struct Constant {
-  LoadedTensor tensor;                      // the value where it is used
+  SharedTensor tensor;                      // the value where it is used
   const TensorInfo* initializer = nullptr;  // where it is stored: this ...
   const Node* constant_node = nullptr;      // ... or this
   std::vector<const Node*> chain;  // the nodes between, the one nearest to the consumer first

@@ -108,10 +108,10 @@ void Editor::replace_initializer(const TensorInfo& info, const Tensor& tensor,
     set_raw_data(stored, tensor.bytes);
     return;
   }
-  const std::uint64_t old_size = model_.load(info).view.bytes.size();
+  const std::uint64_t old_size = model_.load(info).bytes.size();
   for (const TensorInfo& other : model_.graph().initializers) {
     if (other.name == info.name || other.location != info.location) continue;
-    const std::uint64_t size = model_.load(other).view.bytes.size();
+    const std::uint64_t size = model_.load(other).bytes.size();
     if (other.external_offset < info.external_offset + old_size &&
         info.external_offset < other.external_offset + size) {
       // Two tensors over the same bytes: the other one keeps them.
@@ -199,7 +199,7 @@ void Editor::drop_initializer(const std::string& name) {
   graph_.fields[info->field].removed = true;
   if (!info->location.empty()) {
     patches_[info->location].push_back(
-        {info->external_offset, model_.load(*info).view.bytes.size(), {}});
+        {info->external_offset, model_.load(*info).bytes.size(), {}});
   }
   for (const auto* infos : {&model_.graph().inputs, &model_.graph().value_infos}) {
     for (const ValueInfo& value : *infos) {

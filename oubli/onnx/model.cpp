@@ -374,21 +374,21 @@ std::shared_ptr<const MappedFile> Model::side_file(const std::string& location) 
   return slot;
 }
 
-LoadedTensor Model::load(const TensorInfo& tensor) const {
+SharedTensor Model::load(const TensorInfo& tensor) const {
   const std::string what = fmt::format("{}: tensor '{}'", what_, tensor.name);
   const std::optional<DType> dtype = dtype_of(tensor.data_type);
   if (!dtype) {
     fail(ErrorCode::bad_input, "{} has element type {}, wanted a number type", what,
          tensor.data_type);
   }
-  LoadedTensor loaded;
-  loaded.view.dtype = *dtype;
-  loaded.view.what = what;
+  SharedTensor loaded;
+  loaded.dtype = *dtype;
+  loaded.what = what;
   for (const std::int64_t dim : tensor.dims) {
     if (dim < 0) fail(ErrorCode::bad_input, "{} has a negative dimension {}", what, dim);
-    loaded.view.shape.push_back(static_cast<std::size_t>(dim));
+    loaded.shape.push_back(static_cast<std::size_t>(dim));
   }
-  const std::size_t count = element_count(loaded.view.shape, what);
+  const std::size_t count = element_count(loaded.shape, what);
   if (count > SIZE_MAX / size_of(*dtype)) fail(ErrorCode::bad_input, "{} is too large", what);
   const std::size_t wanted = count * size_of(*dtype);
 
@@ -403,8 +403,10 @@ LoadedTensor Model::load(const TensorInfo& tensor) const {
       fail(ErrorCode::bad_input, "{}: external data ends beyond '{}' ({} bytes)", what,
            file->path().string(), all.size());
     }
-    loaded.view.bytes = all.subspan(static_cast<std::size_t>(tensor.external_offset), wanted);
-    loaded.owner = std::move(file);
+    loaded.bytes = all.subspan(static_cast<std::size_t>(tensor.external_offset), wanted);
+    loaded.owner = file;
+    loaded.file = std::move(file);
+    loaded.mapped = true;
     return loaded;
   }
 
@@ -413,7 +415,7 @@ LoadedTensor Model::load(const TensorInfo& tensor) const {
     fail(ErrorCode::bad_input, "{} is stored in segments, which nothing reads", what);
   }
   if (const Field* raw = message.find(schema::tensor::kRawData); raw != nullptr) {
-    loaded.view.bytes = raw->payload;
+    loaded.bytes = raw->payload;
     loaded.owner = file_;
   } else {
     const std::uint32_t number = typed_field(*dtype);
@@ -421,18 +423,18 @@ LoadedTensor Model::load(const TensorInfo& tensor) const {
     const auto fields = std::ranges::count(message.fields, number, &Field::number);
     const bool is_floats = *dtype == DType::f32 || *dtype == DType::f64;
     if (is_floats && fields == 1) {
-      loaded.view.bytes = only->payload;  // packed floats are the elements themselves
+      loaded.bytes = only->payload;  // packed floats are the elements themselves
       loaded.owner = file_;
     } else {
       auto owned = std::make_shared<const std::vector<std::byte>>(
           is_floats ? typed_floats(message, number)
                     : typed_integers(message, number, *dtype, what));
-      loaded.view.bytes = *owned;
+      loaded.bytes = *owned;
       loaded.owner = std::move(owned);
     }
   }
-  if (loaded.view.bytes.size() != wanted) {
-    fail(ErrorCode::bad_input, "{}: {} bytes, wanted {}", what, loaded.view.bytes.size(), wanted);
+  if (loaded.bytes.size() != wanted) {
+    fail(ErrorCode::bad_input, "{}: {} bytes, wanted {}", what, loaded.bytes.size(), wanted);
   }
   return loaded;
 }

@@ -92,12 +92,6 @@ struct MetadataEntry {
   std::size_t field = 0;  // index in the model's fields
 };
 
-// A tensor's elements together with what owns them: the file's mapping, a side file's, or memory.
-struct LoadedTensor {
-  TensorView view;
-  std::shared_ptr<const void> owner;
-};
-
 // nothing for types that no array of ours has (strings, complex, 8-bit floats, 4-bit numbers).
 [[nodiscard]] std::optional<DType> dtype_of(std::uint64_t data_type);
 [[nodiscard]] std::uint64_t data_type_of(DType type);
@@ -127,7 +121,7 @@ class Model {
 
   // The elements: raw or typed data, or external data (never outside the model's folder). Checked
   // against shape and element size. Error{bad_input}.
-  [[nodiscard]] LoadedTensor load(const TensorInfo& tensor) const;
+  [[nodiscard]] SharedTensor load(const TensorInfo& tensor) const;
   // The TensorProto of a Constant node's `value`.
   [[nodiscard]] TensorInfo tensor_info(std::span<const std::byte> tensor_message,
                                        const std::string& name) const;

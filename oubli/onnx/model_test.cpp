@@ -36,7 +36,7 @@ Message tensor(std::uint64_t data_type, std::vector<std::int64_t> dims) {
 
 std::vector<double> values_of(const std::vector<std::byte>& bytes, const fs::path& folder = {}) {
   const Model model(bytes, "test.onnx", folder);
-  return to_vector(model.load(model.graph().initializers.at(0)).view);
+  return to_vector(model.load(model.graph().initializers.at(0)));
 }
 
 TEST(OnnxModel, TypedDataOfEveryFloatType) {

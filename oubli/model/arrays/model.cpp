@@ -10,11 +10,11 @@ ArrayModel::ArrayModel(const std::filesystem::path& path, const HeadChoice& choi
       file_(ArrayFile::open(path)),
       named_(find_named_head(file_->tensors(), choice, path.string())),
       weights_(file_->read(named_.weights)) {
-  head_.weights = weights_.view;
+  head_.weights = weights_;
   head_.transposed = named_.transposed;
   if (!named_.bias.empty()) {
     bias_ = file_->read(named_.bias);
-    head_.bias = bias_.view;
+    head_.bias = bias_;
   }
   validate(head_);
 }

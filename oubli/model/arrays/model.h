@@ -26,8 +26,8 @@ class ArrayModel final : public ModelFile {
  private:
   std::unique_ptr<ArrayFile> file_;
   NamedHead named_;
-  LoadedTensor weights_;
-  LoadedTensor bias_;
+  SharedTensor weights_;
+  SharedTensor bias_;
   HeadView head_;
 };
 

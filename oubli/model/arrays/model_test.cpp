@@ -109,8 +109,7 @@ TEST(ArrayModel, StagesANewHeadAndKeepsTheRest) {
     EXPECT_TRUE(std::ranges::equal(after->head().weights.bytes, head.weights.bytes));
     for (const std::string name : {"conv", "moment"}) {
       const auto before = load_array(path.string() + ":" + name);
-      EXPECT_TRUE(
-          std::ranges::equal(before.view.bytes, load_array(out.string() + ":" + name).view.bytes));
+      EXPECT_TRUE(std::ranges::equal(before.bytes, load_array(out.string() + ":" + name).bytes));
     }
     EXPECT_EQ(error_of([&] { (void)model->stage(head, retained, out, false); }).code(),
               ErrorCode::usage);

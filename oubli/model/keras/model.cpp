@@ -171,7 +171,7 @@ std::vector<std::string> KerasModel::places_with_name(std::string_view name) con
   for (const ZipEntry& entry : zip_->entries()) {
     if (entry.name == kWeightsEntry || entry.name == kConfigEntry || entry.size > kUnpackInMemory)
       continue;
-    const UnpackedEntry content = unpack(entry, path().string());
+    const SharedTensor content = unpack(entry, path().string());
     if (mentions_name(as_text(content.bytes), name)) places.push_back(entry.name);
   }
   return places;

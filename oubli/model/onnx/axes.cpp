@@ -310,7 +310,7 @@ OnnxAxes OnnxAxisWalker::reduce(const Node& node, const OnnxAxes& from,
 OnnxAxes OnnxAxisWalker::pick(const Node& node, const OnnxAxes& from) const {
   const auto index = onnx::constant_value(model_, node.inputs[1]);
   const std::size_t place = axis_in(node.int_or("axis", 0), from.size());
-  if (!index || index->tensor.view.count() != 1 || place >= from.size()) {
+  if (!index || index->tensor.count() != 1 || place >= from.size()) {
     refuse_node(model_, node, "picks single classes out of the logits");
   }
   if (from[place].is(Axis::Role::positions)) {
@@ -321,7 +321,7 @@ OnnxAxes OnnxAxisWalker::pick(const Node& node, const OnnxAxes& from) const {
   }
   const auto picked = from.begin() + static_cast<std::ptrdiff_t>(place);
   OnnxAxes axes(from.begin(), picked);
-  axes.insert(axes.end(), index->tensor.view.rank(), Axis{Axis::Role::single, 1});
+  axes.insert(axes.end(), index->tensor.rank(), Axis{Axis::Role::single, 1});
   axes.insert(axes.end(), picked + 1, from.end());
   return axes;
 }

@@ -92,7 +92,7 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
 }
 
 bool is_float_constant(const std::optional<Constant>& constant) {
-  return constant && is_float(constant->tensor.view.dtype);
+  return constant && is_float(constant->tensor.dtype);
 }
 
 // Whether a bias of that shape is added to the classes, not to the samples: they are the last axis,
@@ -107,7 +107,7 @@ bool lies_along_classes(const OnnxHead& head, const std::vector<std::size_t>& sh
 // A bias as one number per class, whatever it is stored as: [C], [1, C], a single number; [C, 1]
 // where samples stand in columns.
 void check_bias(const Model& model, const Node& node, OnnxHead& head, std::size_t classes) {
-  TensorView& bias = head.bias->tensor.view;
+  TensorView& bias = head.bias->tensor;
   head.bias_shape = bias.shape;
   const std::size_t count = bias.count();
   const bool vector = std::ranges::count_if(bias.shape, [](std::size_t n) { return n != 1; }) <= 1;
@@ -197,7 +197,7 @@ std::optional<Scale> scale_of(const Model& model, const Node& node) {
     if (node.op_type == "Div" && side == 0) continue;  // s / (W f)
     const std::optional<Constant> constant = onnx::constant_value(model, node.inputs[side]);
     if (!is_float_constant(constant)) continue;
-    const TensorView& view = constant->tensor.view;
+    const TensorView& view = constant->tensor;
     if (view.count() != 1 || view.rank() > 2) return std::nullopt;  // of a higher rank than logits
     double number = 0;
     decode(view.dtype, view.bytes, std::span<double>(&number, 1));
@@ -220,8 +220,7 @@ std::optional<OnnxHead> biased_matmul_head(const Model& model, const Node& node)
     const Node* scale_node = nullptr;
     std::optional<Scale> scale;
     // A single number may stay where it is, behind the layer and its scale.
-    if (product != nullptr && bias->tensor.view.count() != 1 &&
-        (scale = scale_of(model, *product))) {
+    if (product != nullptr && bias->tensor.count() != 1 && (scale = scale_of(model, *product))) {
       scale_node = std::exchange(product, model.graph().producer(product->inputs[scale->input]));
     }
     if (product == nullptr || product->op_type != "MatMul" || !product->domain.empty()) continue;
@@ -247,7 +246,7 @@ OnnxHead conv_head(const Model& model, const Node& node) {
   head.kind = OnnxHead::Kind::conv;
   head.node = &node;
   head.weights = stored_weights(model, node);
-  TensorView& view = head.weights.tensor.view;
+  TensorView& view = head.weights.tensor;
   const bool one_by_one =
       view.rank() > 2 && std::all_of(view.shape.begin() + 2, view.shape.end(),
                                      [](std::size_t extent) { return extent == 1; });
@@ -357,7 +356,7 @@ void refuse_node(const Model& model, const Node& node, std::string_view reason) 
 
 HeadView OnnxHead::view() const {
   HeadView view;
-  view.weights = weights.tensor.view;
+  view.weights = weights.tensor;
   if (kind == Kind::gemm) {
     view.transposed = node->int_or("transB", 0) == 0;
     view.weight_scale = static_cast<double>(node->float_or("alpha", 1));
@@ -370,7 +369,7 @@ HeadView OnnxHead::view() const {
   if (bias_unused) {
     view.bias_scale = 1;
   } else if (bias) {
-    view.bias = bias->tensor.view;
+    view.bias = bias->tensor;
   }
   return view;
 }
@@ -418,7 +417,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
   OnnxHead& head = *found;
   for (const std::string& output : refused) check_other_output(model, head, output);
 
-  const TensorView& weights = head.weights.tensor.view;
+  const TensorView& weights = head.weights.tensor;
   if (!is_float(weights.dtype) || weights.rank() != 2) {
     refuse(model, *head.node,
            fmt::format("its weights are {}, wanted a matrix of floating point numbers",
@@ -434,7 +433,7 @@ OnnxHead find_onnx_head(const Model& model, bool to_filter) {
   }
   if (head.view().features() == 0) refuse(model, *head.node, "its weights are empty");
   if (head.bias) {
-    if (head.bias->tensor.view.dtype != weights.dtype) {
+    if (head.bias->tensor.dtype != weights.dtype) {
       refuse(model, *head.node, "weights and bias are of different types");
     }
     check_bias(model, *head.node, head, classes);

@@ -108,12 +108,12 @@ void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t clas
     }
     return;
   }
-  const onnx::LoadedTensor loaded = model.load(info);
-  const std::size_t size = size_of(loaded.view.dtype);
+  const SharedTensor loaded = model.load(info);
+  const std::size_t size = size_of(loaded.dtype);
   std::vector<std::byte> kept;
   for (std::size_t i = 0; i < classes; ++i) {
     if (is_forgotten(i)) continue;
-    const auto element = loaded.view.bytes.subspan(i * size, size);
+    const auto element = loaded.bytes.subspan(i * size, size);
     kept.insert(kept.end(), element.begin(), element.end());
   }
   set_raw_data(*stored, kept);

@@ -57,7 +57,7 @@ void convert_to_float(Model& model, const Model& original) {
   Message& graph = model.graph_message();
   for (const onnx::TensorInfo& info : original.graph().initializers) {
     if (info.data_type != kBfloat16) continue;
-    const Tensor tensor = to_float(original.load(info).view);
+    const Tensor tensor = to_float(original.load(info));
     graph.fields[info.field] = onnx::message_field(
         schema::graph::kInitializer, onnx::tensor_message(info.name, tensor.view(info.name)));
   }
@@ -74,7 +74,7 @@ void convert_to_float(Model& model, const Model& original) {
       if (to_bfloat16) {
         onnx::set_varint(*message.find(schema::attribute::kInt), kFloat);
       } else {
-        const Tensor tensor = to_float(original.load(model.tensor_info(attribute.tensor, "")).view);
+        const Tensor tensor = to_float(original.load(model.tensor_info(attribute.tensor, "")));
         *message.find(schema::attribute::kTensor) = onnx::message_field(
             schema::attribute::kTensor, onnx::tensor_message("", tensor.view("constant")));
       }

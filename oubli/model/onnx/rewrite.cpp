@@ -78,9 +78,9 @@ class Rewriter {
     }
     if (head_.bias_unused && !new_head_.bias) {
       // Not added to the logits, but it still tells of the class: zeros take its place.
-      return put_bias({head_.bias->tensor.view.dtype,
+      return put_bias({head_.bias->tensor.dtype,
                        {kept_},
-                       std::vector<std::byte>(kept_ * size_of(head_.bias->tensor.view.dtype))});
+                       std::vector<std::byte>(kept_ * size_of(head_.bias->tensor.dtype))});
     }
     if (head_.bias_unused) set_beta_to_one();
     put_bias(*new_head_.bias);
@@ -163,7 +163,7 @@ class Rewriter {
       return;
     }
     const onnx::Constant constant = onnx::constant_value(model_, node.inputs[shape.input]).value();
-    const TensorView& old = constant.tensor.view;
+    const TensorView& old = constant.tensor;
     Tensor tensor{old.dtype, old.shape, {old.bytes.begin(), old.bytes.end()}};
     const std::size_t size = size_of(old.dtype);
     for (std::size_t i = 0; i < size; ++i) {

@@ -18,8 +18,8 @@ void OnnxStaleCopies::remove_nodes() {
         editor_.is_read(node->outputs[0]))
       continue;
     const std::optional<onnx::Constant> constant = onnx::constant_value(model, node->outputs[0]);
-    if (!constant || !is_float(constant->tensor.view.dtype) ||
-        !holds_forgotten_row(constant->tensor.view.bytes))
+    if (!constant || !is_float(constant->tensor.dtype) ||
+        !holds_forgotten_row(constant->tensor.bytes))
       continue;
     editor_.drop_dead_node(*node);
     editor_.note(fmt::format("the {}, which nothing read, held the forgotten row and was removed",
@@ -32,7 +32,7 @@ void OnnxStaleCopies::remove_tensors() {
   for (const onnx::TensorInfo& info : model.graph().initializers) {
     if (editor_.is_removed(info.field) || editor_.is_read(info.name)) continue;
     const auto dtype = onnx::dtype_of(info.data_type);
-    if (!dtype || !is_float(*dtype) || !holds_forgotten_row(model.load(info).view.bytes)) continue;
+    if (!dtype || !is_float(*dtype) || !holds_forgotten_row(model.load(info).bytes)) continue;
     editor_.drop_initializer(info.name);
     editor_.note(
         fmt::format("the unused tensor '{}' held the forgotten row and was removed", info.name));

@@ -281,9 +281,9 @@ class TailWalker {
   void dropout(const Node& node, const State& state) {
     if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
       const auto training = onnx::constant_value(model_, node.inputs[2]);
-      const bool off =
-          training && std::ranges::all_of(training->tensor.view.bytes,
-                                          [](std::byte b) { return b == std::byte{0}; });
+      const bool off = training && std::ranges::all_of(training->tensor.bytes, [](std::byte b) {
+                         return b == std::byte{0};
+                       });
       if (!off) refuse(node, "drops classes at random (training mode); export for inference");
     }
     if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
@@ -419,7 +419,7 @@ class TailWalker {
           onnx::constant_value(model_, node.inputs[side]);
       if (!constant) refuse(node, "combines the logits with another computed value");
       State state = *states[1 - side];
-      const TensorView& view = constant->tensor.view;
+      const TensorView& view = constant->tensor;
       std::optional<double> number;
       if (view.count() == 1) {
         number.emplace();

@@ -59,7 +59,7 @@ class ZippedArchive final : public Archive {
     visit("data.pkl, behind its end", as_text(content_.bytes.subspan(pickle_->end())));
     for (const ZipEntry& entry : zip_.entries()) {
       if (is_storage(entry) || entry.name == name_ + "/data.pkl" || entry.size > kLargest) continue;
-      const UnpackedEntry other = unpack(entry, entry_what(entry), true);
+      const SharedTensor other = unpack(entry, entry_what(entry), true);
       visit("entry " + entry.name, as_text(other.bytes));
     }
   }
@@ -80,7 +80,7 @@ class ZippedArchive final : public Archive {
                                  ZipPiece{content_.bytes.subspan(pickle_->end())}};
         check_sum = writer.add_aligned(entry.name, pieces);
       } else if (inside == kIdEntry && entry.size == 40) {
-        const UnpackedEntry old = unpack(entry, entry_what(entry));
+        const SharedTensor old = unpack(entry, entry_what(entry));
         const std::string id = serialization_id(as_text(old.bytes), check_sums);
         check_sum = writer.add_aligned(entry.name, std::vector{ZipPiece{as_bytes(id)}});
       } else {
@@ -107,7 +107,7 @@ class ZippedArchive final : public Archive {
   }
   [[nodiscard]] std::uint32_t copy(ZipWriter& writer, const ZipEntry& entry) const {
     if (entry.method != 0) {
-      const UnpackedEntry unpacked = unpack(entry, entry_what(entry), true);
+      const SharedTensor unpacked = unpack(entry, entry_what(entry), true);
       return writer.add_aligned(entry.name, std::vector{ZipPiece{unpacked.bytes}});
     }
     const std::uint32_t found =
@@ -123,7 +123,7 @@ class ZippedArchive final : public Archive {
   ZipArchive zip_;
   std::unordered_map<std::string, const ZipEntry*> by_name_;
   std::string name_;       // that all entries are below
-  UnpackedEntry content_;  // of data.pkl
+  SharedTensor content_;  // of data.pkl
 };
 
 }  // namespace

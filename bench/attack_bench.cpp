@@ -87,8 +87,8 @@ int per_image(const std::string& folder) {
   constexpr std::size_t kClasses = 10, kTrain = 70;
   const oubli::SharedTensor files[2] = {oubli::load_array(folder + "/pi_seen.npy"),
                                         oubli::load_array(folder + "/pi_unseen.npy")};
-  const oubli::Population populations[2] = {oubli::population_of(files[0].view),
-                                            oubli::population_of(files[1].view)};
+  const oubli::Population populations[2] = {oubli::population_of(files[0]),
+                                            oubli::population_of(files[1])};
   std::vector<std::uint32_t> train, test;
   for (std::uint32_t m = 0; m < populations[0].models; ++m)
     (m < kTrain ? train : test).push_back(m);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,6 +61,9 @@ class ArrayFile {
     std::string text;
   };
   [[nodiscard]] virtual std::vector<Words> words() const { return {}; }
+  // What is compressed in the file, unpacked, one piece after another, until `visit` says false.
+  virtual void for_each_packed(
+      const std::function<bool(const std::string& where, std::span<const std::byte>)>&) const {}
 
   [[nodiscard]] const MappedFile& file() const { return *file_; }
   [[nodiscard]] const TensorInfo* find(std::string_view name) const {

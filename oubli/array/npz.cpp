@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "oubli/array/npy.h"
@@ -58,13 +59,36 @@ std::string lines_of(const std::string& dtype_name, std::span<const std::byte> e
 
 NpzFile::NpzFile(std::shared_ptr<const MappedFile> shared)
     : ArrayFile(std::move(shared)), archive_(file().bytes(), file().path().string()) {
+  check_total_size();
+  std::set<std::string_view> names;
+  for (const ZipEntry& entry : archive_.entries()) names.insert(entry.name);
   for (const ZipEntry& entry : archive_.entries()) {
     if (!entry.name.ends_with(kSuffix)) continue;
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
+    if (names.contains(name))
+      fail(ErrorCode::bad_input,
+           "{}: has an entry {} and an entry {}: programs disagree about which one is the array",
+           what(name), name, entry.name);
     const auto beginning = unpack_beginning(entry, kNpyHeaderLimit, what(name));
     tensors_.push_back(parse_npy_header(beginning, entry.size, what(name)).info);
     tensors_.back().name = name;
   }
+}
+
+// As for a single entry: a small file must not ask for much.
+void NpzFile::check_total_size() const {
+  constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{64} << 20;
+  std::uint64_t packed = 0, unpacked = 0;
+  for (const ZipEntry& entry : archive_.entries()) {
+    if (entry.method == 0) continue;
+    packed += entry.packed.size();
+    if (__builtin_add_overflow(unpacked, entry.size, &unpacked)) unpacked = UINT64_MAX;
+  }
+  if (unpacked / 16 > packed + kAlwaysAllowed / 16)
+    fail(ErrorCode::bad_input,
+         "{}: {} compressed bytes would unpack to {}, suspiciously many; save it uncompressed "
+         "(numpy.savez)",
+         file().path().string(), packed, unpacked);
 }
 
 SharedTensor NpzFile::read(std::string_view name) const {
@@ -95,6 +119,16 @@ std::vector<ArrayFile::Words> NpzFile::words() const {
     if (!lines.empty()) found.push_back({entry.name, std::move(lines)});
   }
   return found;
+}
+
+void NpzFile::for_each_packed(
+    const std::function<bool(const std::string&, std::span<const std::byte>)>& visit) const {
+  for (const ZipEntry& entry : archive_.entries()) {
+    if (entry.method == 0) continue;
+    const SharedTensor content = unpack(entry, shared_bytes(entry.packed, what(entry.name)));
+    if (!visit(entry.name, content.bytes)) return;
+    content.release();
+  }
 }
 
 void NpzFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const {

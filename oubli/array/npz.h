@@ -23,11 +23,15 @@ class NpzFile final : public ArrayFile {
   void rewrite(AtomicFile& out, std::span<const TensorEdit> edits) const override;
 
   [[nodiscard]] std::vector<Words> words() const override;
+  void for_each_packed(const std::function<bool(const std::string& where,
+                                                std::span<const std::byte>)>& visit) const override;
 
   // The content of the entry `name` (given in full) that is not a tensor, if there is one.
   [[nodiscard]] std::optional<std::string> read_text(std::string_view name) const;
 
  private:
+  void check_total_size() const;
+
   ZipArchive archive_;
   std::vector<TensorInfo> tensors_;
 };

@@ -293,6 +293,12 @@ SharedTensor unpack(const ZipEntry& entry, const SharedTensor& packed) {
   return unpacked;
 }
 
+SharedTensor unpack(const ZipEntry& entry, const std::string& what, bool mapped) {
+  return unpack(
+      entry, SharedTensor{
+                 {DType::u8, {entry.packed.size()}, entry.packed, what}, nullptr, nullptr, mapped});
+}
+
 std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                         const std::string& what) {
   std::vector<std::byte> beginning(

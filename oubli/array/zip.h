@@ -46,6 +46,10 @@ class ZipArchive {
 // file instead. `packed` are the entry's bytes and whose they are.
 inline constexpr std::size_t kUnpackInMemory = std::size_t{16} << 20;
 [[nodiscard]] SharedTensor unpack(const ZipEntry& entry, const SharedTensor& packed);
+// The same for whoever keeps the archive alive. `mapped`: it is a file, of which only what was just
+// read counts as memory in use.
+[[nodiscard]] SharedTensor unpack(const ZipEntry& entry, const std::string& what,
+                                  bool mapped = false);
 // At most `limit` bytes of its beginning, unverified.
 [[nodiscard]] std::vector<std::byte> unpack_beginning(const ZipEntry& entry, std::size_t limit,
                                                       const std::string& what);

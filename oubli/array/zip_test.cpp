@@ -26,14 +26,8 @@ std::string archive_of(const TempFolder& folder, bool deflate) {
   return read_text_file(folder / "a.zip");
 }
 
-SharedTensor unpacked_from(const ZipEntry& entry, bool mapped = false) {
-  return unpack(
-      entry,
-      {{DType::u8, {entry.packed.size()}, entry.packed, entry.name}, nullptr, nullptr, mapped});
-}
-
 std::string content(const ZipArchive& archive, std::string_view name) {
-  return std::string(as_text(unpacked_from(*archive.find(name)).bytes));
+  return std::string(as_text(unpack(*archive.find(name), std::string(name)).bytes));
 }
 
 std::string refusal(const std::string& bytes) {
@@ -155,7 +149,7 @@ TEST(Zip, WhatIsLargeIsUnpackedToAFile) {
   }
   const MappedFile file(folder / "a.zip");
   const ZipArchive archive(file.bytes(), "a.zip");
-  const SharedTensor unpacked = unpacked_from(archive.entries()[0], true);
+  const SharedTensor unpacked = unpack(archive.entries()[0], "large", true);
   EXPECT_TRUE(unpacked.mapped);  // not in memory
   EXPECT_TRUE(as_text(unpacked.bytes) == large);
 

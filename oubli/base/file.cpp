@@ -33,7 +33,8 @@ std::int64_t modification_ns(const struct stat& status) {
 }
 
 int open_for_reading(const std::filesystem::path& path, struct stat& status) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe that nobody writes to would be waited for; it is refused below.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) fail(ErrorCode::io, "{}: cannot open: {}", path.string(), system_reason());
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);

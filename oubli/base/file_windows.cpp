@@ -34,7 +34,7 @@ void for_each_window(
   const auto refuse = [&](const char* what) {
     fail(ErrorCode::io, "{}: {}: {}", path.string(), what, std::strerror(errno));
   };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) refuse("cannot be opened");
   struct stat status {};
   if (::fstat(file.number, &status) != 0) refuse("cannot be read");
@@ -62,7 +62,7 @@ void for_each_window(
 }
 
 void wait_for_disk(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0 || ::fsync(file.number) != 0)
     fail(ErrorCode::io, "{}: cannot write to disk: {}", path.string(), std::strerror(errno));
 }

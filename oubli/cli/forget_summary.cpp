@@ -33,10 +33,9 @@ const char* how_often(double auc) {
 }
 
 std::string accuracy(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
-  if (outcome.run_check)
+  if (const auto& check = outcome.run_check.check; check && check->kept_accuracy_before)
     return told(fmt::format("Accuracy on the classes kept: {:.1f} % before, {:.1f} % after.",
-                            100 * outcome.run_check->kept_accuracy_before,
-                            100 * outcome.run_check->kept_accuracy_after));
+                            100 * *check->kept_accuracy_before, 100 * *check->kept_accuracy_after));
   if (inputs.run != nullptr)
     return told(fmt::format("Accuracy now: {:.1f} %.", 100 * inputs.run->report().accuracy));
   if (outcome.leaks && outcome.leaks->kept_samples > 0 && outcome.leaks->label_flips == 0)
@@ -180,9 +179,11 @@ std::string checks_in_words(const ForgetOutcome& outcome) {
   std::vector<std::string> checks{"new layer exact"};
   if (outcome.written_check && outcome.written_check->forgotten_rows_absent)
     checks.emplace_back("forgotten weights gone");
-  if (outcome.run_check)
-    checks.push_back(fmt::format("ran on {} samples", outcome.run_check->samples));
-  return labelled("Checked:", Look::good, fmt::format("{}.", fmt::join(checks, ", ")));
+  if (outcome.run_check.check)
+    checks.push_back(fmt::format("old and new model run on {}", outcome.run_check.check->inputs));
+  return labelled("Checked:", Look::good,
+                  fmt::format("{}{}.", fmt::join(checks, ", "),
+                              outcome.run_check.not_run.empty() ? "" : "; the body was not run"));
 }
 
 void remark_on(const ForgetInputs& inputs, const ForgetPlan& plan, const ForgetOutcome& outcome) {

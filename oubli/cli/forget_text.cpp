@@ -102,23 +102,33 @@ std::string describe_labels(const LeakCheck& leaks) {
                     percent(leaks.kept_right_now), percent(leaks.kept_right));
 }
 
-std::string describe_run(const RunReport& report, const std::optional<RunCheck>& check) {
+std::string describe_run(const RunReport& report) {
   std::string text = "\n";
   text += line("ran on {} ({} samples, {}), inputs {}, {}{}", report.data, report.samples,
                report.labels, report.preparation, report.runtime,
                report.as_float ? " on a float32 copy (it has no bfloat16)" : "");
   text += line("accuracy before: {:.2f} %", 100 * report.accuracy);
-  if (!check) return text;
-  text += line(
-      "new model run on {} samples: kept classes {:.2f} % right, {:.2f} % before; its layer is "
-      "what it should be within {:.2g} of the bound",
-      check->samples, 100 * check->kept_accuracy_after, 100 * check->kept_accuracy_before,
-      check->head_mismatch);
-  if (check->compared_with_naive)
+  return text;
+}
+
+std::string describe_run_check(const RunOutcome& outcome) {
+  if (!outcome.check)
+    return outcome.not_run.empty() ? "" : line("the body was not run: {}", outcome.not_run);
+  const RunCheck& check = *outcome.check;
+  std::string text = line(
+      "old and new model run on {}: the same features within {:.2g} of what rounding explains, the "
+      "new layer within {:.2g}",
+      check.inputs, check.features_over_bound, check.head_mismatch);
+  if (check.kept_accuracy_before)
+    text += line("kept classes {:.2f} % right, {:.2f} % before", 100 * *check.kept_accuracy_after,
+                 100 * *check.kept_accuracy_before);
+  if (check.compared_with_naive)
     text += line(
         "softmax against naive deletion: {} labels flip, centred logits differ by at most {:.2g} "
         "({:.2g} of what rounding explains)",
-        check->label_flips, check->largest_difference, check->largest_ratio);
+        check.label_flips, check.largest_difference, check.largest_ratio);
+  for (const std::string& output : check.outputs_not_compared)
+    text += line("output '{}' was not compared: what it makes of the logits is not known", output);
   return text;
 }
 
@@ -167,7 +177,8 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   text += line("self-check on {}: error {:.2g}, {:.2g} of its bound",
                plan.head_check.on_class_means ? "the class means" : "random vectors",
                plan.head_check.identity.largest_error, plan.head_check.identity.largest_ratio);
-  if (inputs.run != nullptr) text += describe_run(inputs.run->report(), outcome.run_check);
+  if (inputs.run != nullptr) text += describe_run(inputs.run->report());
+  text += describe_run_check(outcome.run_check);
   if (outcome.leaks && !outcome.leaks->rows.empty()) {
     text += "\n";
     text += line(

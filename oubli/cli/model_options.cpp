@@ -255,7 +255,7 @@ void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
   // Names that the data gave say nothing about the model's order.
   const std::vector<std::string> names =
       loaded.names_of_folders ? std::vector<std::string>() : loaded.class_names;
-  loaded.run = std::make_unique<ModelRun>(*loaded.model, run, names, loaded.stop);
+  loaded.run = std::make_unique<CalibrationRun>(*loaded.model, run, names, loaded.stop);
   loaded.inputs.data = loaded.run->calibration();
   loaded.inputs.run = loaded.run.get();
 }

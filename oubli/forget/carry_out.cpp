@@ -12,6 +12,7 @@
 #include "oubli/evidence/evidence_file.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/forget.h"
+#include "oubli/forget/random_run.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli {
@@ -87,9 +88,10 @@ class Delivery {
   void measure_leaks() { outcome.leaks = look_for_leaks(inputs_, request_, plan_).leaks; }
 
   void measure_run() {
-    if (inputs_.run != nullptr)
-      outcome.run_check =
-          inputs_.run->check(staged_, inputs_.model->head(), plan_.filtration.filter, stop_);
+    const HeadFilter& filter = plan_.filtration.filter;
+    outcome.run_check = inputs_.run != nullptr
+                            ? RunOutcome{inputs_.run->check(staged_, filter, stop_), ""}
+                            : run_on_random_inputs(*inputs_.model, *staged_.written, filter, stop_);
   }
 
   void write_receipt() {

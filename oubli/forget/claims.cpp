@@ -1,6 +1,7 @@
 #include "oubli/forget/claims.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "oubli/forget/receipt.h"
@@ -75,6 +76,7 @@ Claims claims_of(const Json& receipt) {
     claims.run = {run["inputs"].text(), run["labels"].text(), run["runtime"].text(),
                   run.has("instructions") ? run["instructions"].text() : ""};
   }
+  claims.rows_absent = whole["self_check"]["forgotten_rows_absent"].flag();
   const ReceiptPart previous = whole["previous_receipt_sha256"];
   if (!previous.is_null()) claims.previous = previous.text();
   claims.version = whole["program"]["version"].text();
@@ -119,6 +121,11 @@ ForgetRequest request_of(const Json& receipt) {
   request.allow_nonlinear_tail = true;
   request.ignore_accuracy = true;
   return request;
+}
+
+bool is_plain_name(const std::string& name) {
+  const std::filesystem::path path(name);
+  return path.has_filename() && path.filename() == path && name != "." && name != "..";
 }
 
 }  // namespace oubli

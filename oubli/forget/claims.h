@@ -37,6 +37,7 @@ struct Claims {
   std::optional<std::vector<File>> means, data;
   std::vector<Class> classes;
   std::optional<Run> run;
+  bool rows_absent = true;  // of forgotten classes, from the new model's files
   std::optional<std::string> previous;
   std::string version, compiler, architecture;
 };
@@ -46,5 +47,8 @@ struct Claims {
 
 // The request that a receipt is about. Error{bad_input} if it names none.
 [[nodiscard]] ForgetRequest request_of(const nlohmann::ordered_json& receipt);
+
+// Whether a name that a receipt gives leads to nowhere but to a file beside another.
+[[nodiscard]] bool is_plain_name(const std::string& name);
 
 }  // namespace oubli

@@ -44,7 +44,7 @@ struct ForgetInputs {
   std::vector<FileDigest> means_files = {};  // that file
   std::vector<FileDigest> model_files = {};  // empty: those of `model`, not read yet
   std::optional<CalibrationData> data = {};
-  const ModelRun* run = nullptr;  // `data` is what the model made of inputs
+  const CalibrationRun* run = nullptr;  // `data` is what the model made of inputs
 };
 
 // The digests of everything a request is answered from.
@@ -81,8 +81,8 @@ struct ForgetPlan {
 
 // What came of a plan: what was measured, and what was written.
 struct ForgetOutcome {
-  std::optional<LeakCheck> leaks;     // if there is data
-  std::optional<RunCheck> run_check;  // if the new model was run
+  std::optional<LeakCheck> leaks;  // if there is data
+  RunOutcome run_check;            // old and new model run on the same inputs
   std::optional<WrittenCheck> written_check;
   std::vector<FileDigest> written;
   std::string head_sha256;        // head_digest() of the written head

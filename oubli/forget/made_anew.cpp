@@ -1,35 +1,11 @@
 #include "oubli/forget/made_anew.h"
 
-#include <cstdlib>
 #include <ranges>
 
 #include "oubli/base/digest.h"
+#include "oubli/base/temporary_folder.h"
 
 namespace oubli {
-namespace {
-
-// Gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "oubli-verify-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      fail(ErrorCode::io, "{}: cannot make a folder for temporary files", name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace
 
 ForgetRequest request_to_repeat(const Claims& claims, const VerifyInputs& inputs) {
   ForgetRequest request = claims.request;
@@ -52,7 +28,7 @@ VerifyStep files_made_anew(const Claims& claims, const VerifyInputs& inputs,
   // Side files are named after the model, which is the last of them, and may name each other. The
   // name is the receipt's, and must not lead anywhere else.
   const std::filesystem::path name(said.back().name);
-  if (!name.has_filename() || name.filename() != name || name == "." || name == "..")
+  if (!is_plain_name(said.back().name))
     return {kMadeAnew, failed, fmt::format("'{}' is not the plain name of a file", name.string())};
   const ForgetPlan plan = plan_forget(original, request_to_repeat(claims, inputs), inputs.stop);
   const TemporaryFolder folder;

@@ -9,7 +9,7 @@
 #include "oubli/base/json.h"
 #include "oubli/base/version.h"
 #include "oubli/forget/signature.h"
-#include "oubli/model/residue.h"
+#include "oubli/model/mentions.h"
 
 namespace oubli {
 namespace {
@@ -167,7 +167,29 @@ Json preparation_json(const PreparationOptions& used) {
           {"colour", *used.colour}};
 }
 
-Json run_json(const RunReport& report, const std::optional<RunCheck>& check, const Masked& masked) {
+Json run_check_json(const RunCheck& check, const Masked& masked) {
+  Json json{{"inputs", check.inputs},
+            {"samples", check.samples},
+            {"features_difference_over_bound", check.features_over_bound},
+            {"head_error_over_bound", check.head_mismatch}};
+  if (check.kept_accuracy_before) {
+    json["kept_classes_accuracy_before"] = *check.kept_accuracy_before;
+    json["kept_classes_accuracy_after"] = *check.kept_accuracy_after;
+  }
+  if (check.compared_with_naive) {
+    json["label_flips_against_naive"] = check.label_flips;
+    json["centred_logits_largest_difference"] = check.largest_difference;
+    json["centred_logits_difference_over_bound"] = check.largest_ratio;
+  }
+  json["outputs"] = Json::object();
+  for (const auto& [name, function] : check.outputs) json["outputs"][masked.name(name)] = function;
+  json["outputs_not_compared"] = Json::array();
+  for (const std::string& name : check.outputs_not_compared)
+    json["outputs_not_compared"].push_back(masked.name(name));
+  return json;
+}
+
+Json run_json(const RunReport& report, const Masked& masked) {
   Json json{{"data", masked.name(report.data)},
             {"labels", masked.sentence(report.labels)},
             {"inputs", report.preparation},
@@ -178,24 +200,17 @@ Json run_json(const RunReport& report, const std::optional<RunCheck>& check, con
             {"accuracy_before", report.accuracy},
             {"head_error_over_bound", report.head_mismatch}};
   if (report.as_float) json["run_as"] = "a float32 copy: the runtime has no bfloat16";
-  if (!check) return json;
-  Json after{{"samples", check->samples},
-             {"kept_classes_accuracy_before", check->kept_accuracy_before},
-             {"kept_classes_accuracy_after", check->kept_accuracy_after},
-             {"head_error_over_bound", check->head_mismatch}};
-  if (check->compared_with_naive) {
-    after["label_flips_against_naive"] = check->label_flips;
-    after["centred_logits_largest_difference"] = check->largest_difference;
-    after["centred_logits_difference_over_bound"] = check->largest_ratio;
-  }
-  json["new_model"] = std::move(after);
   return json;
 }
 
-std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
+std::vector<std::string> not_checked(const ForgetInputs& inputs, const ForgetOutcome& outcome,
+                                     const Masked& masked) {
   std::vector<std::string> list;
   if (outcome.written_check) list = outcome.written_check->not_checked;
   if (!inputs.data) list.push_back("leaks: no data was given");
+  if (!outcome.run_check.not_run.empty())
+    list.push_back("whether the new file computes what it should: it was not run: " +
+                   masked.name(outcome.run_check.not_run));
   if (outcome.leaks)
     list.insert(list.end(), outcome.leaks->not_checked.begin(), outcome.leaks->not_checked.end());
   list.push_back("whether the model's other layers still know the class (they do)");
@@ -281,10 +296,12 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["rows_centred"] = plan.filtration.centred;
   json["classes"] = classes_json(request, plan);
   json["bias_added"] = plan.new_head.bias_added;
-  if (inputs.run != nullptr)
-    json["run"] = run_json(inputs.run->report(), outcome.run_check, masked);
+  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), masked);
+  if (outcome.run_check.check)
+    (inputs.run != nullptr ? json["run"]["new_model"] : json["run_on_random_inputs"]) =
+        run_check_json(*outcome.run_check.check, masked);
   json["leak_check"] = outcome.leaks ? leaks_json(*outcome.leaks) : Json();
-  json["not_checked"] = not_checked(inputs, outcome);
+  json["not_checked"] = not_checked(inputs, outcome, masked);
   json["warnings"] = warnings_of(plan, outcome);
   json["limits"] = limits_of_the_method();
   return json;

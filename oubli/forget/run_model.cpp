@@ -1,14 +1,19 @@
 #include "oubli/forget/run_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
+#include "oubli/forget/run_comparison.h"
 #include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
 
@@ -29,9 +34,6 @@ const OnnxModel& as_onnx(const ModelFile& model) {
 }
 
 std::size_t largest(std::span<const float> row) {
-  return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
-}
-std::size_t largest(std::span<const double> row) {
   return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
 }
 
@@ -58,36 +60,46 @@ FileDigest digest_of_source(const SampleSource& source) {
   return digest;
 }
 
-bool shifts_all_alike(const HeadFilter& filter) {
-  for (std::size_t term = 0; term < filter.d.rows(); ++term) {
-    const auto row = filter.d.row(term);
-    if (std::ranges::any_of(row, [&](double value) { return value != row.front(); })) return false;
-  }
-  return true;
-}
+// So many batches, from all over the data, are kept for check(): all of them if there are no more.
+constexpr std::size_t kCheckedBatches = 4;
 
-void centre(std::span<double> row) {
-  const double mean =
-      std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
-  for (double& value : row) value -= mean;
+// The first samples of the batches that are compared: at most `most`, from all over the data.
+std::set<std::size_t> checked_batches(std::size_t samples, std::size_t most) {
+  const std::size_t batches = (samples + ModelRunner::kBatch - 1) / ModelRunner::kBatch;
+  std::set<std::size_t> first;
+  for (std::size_t i = 0; i < std::min(most, batches); ++i)
+    first.insert(i * (batches - 1) / std::max<std::size_t>(1, std::min(most, batches) - 1) *
+                 ModelRunner::kBatch);
+  return first;
 }
 
 }  // namespace
 
-ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
-                   std::span<const std::string> class_names, const std::stop_token& stop)
-    : options_(options) {
-  source_ = SampleSource::open(options.data, options.leave_out);
-  const OnnxModel& model = as_onnx(file);
+struct CalibrationRun::State {
+  explicit State(const OnnxModel& its) : model(its) {}
+  const OnnxModel& model;
+  std::shared_ptr<const Engine> engine;
+  std::map<std::size_t, ModelOutputs> checked;  // by the number of the first sample
+};
+
+CalibrationRun::~CalibrationRun() = default;
+
+CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
+                               std::span<const std::string> class_names,
+                               const std::stop_token& stop)
+    : options_(options),
+      source_(SampleSource::open(options.data, options.leave_out)),
+      state_(std::make_unique<State>(as_onnx(file))) {
+  const OnnxModel& model = state_->model;
   const HeadView& head = model.head();
   const std::vector<std::uint32_t> labels =
       match_labels(*source_, head.classes(), class_names, report_.labels);
-  runtime_ = runtime_for(model, options.runtime);
-  const ModelRunner runner(runtime_, model, options.preparation, source_->read(0));
+  state_->engine = engine_for(model, options.runtime);
+  const ModelRunner runner(*state_->engine, model, options.preparation, source_->read(0));
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
   report_.preparation_as_used = runner.preparation_as_used();
-  report_.runtime = describe_runtime(runtime_);
+  report_.runtime = state_->engine->describe();
   report_.instructions = instruction_set();
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
@@ -97,9 +109,11 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
   std::vector<std::size_t> right(head.classes());
   std::vector<std::size_t> count(head.classes());
   const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
+  const std::set<std::size_t> checked = checked_batches(source_->size(), kCheckedBatches);
+  const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
   runner.run_all(
-      *source_, indices, available_cores(),
-      [&](std::size_t first, const ModelRunner::Batch& batch) {
+      *source_, indices, available_cores(), is_checked,
+      [&](std::size_t first, ModelOutputs batch) {
         report_.head_mismatch = std::max(report_.head_mismatch, head_mismatch(head, batch));
         if (!(report_.head_mismatch <= 1)) {
           fail(ErrorCode::unfilterable,
@@ -114,6 +128,7 @@ ModelRun::ModelRun(const ModelFile& file, const RunOptions& options,
           if (largest(batch.logits.row(i)) == label) ++right[label];
         }
         features->write(std::as_bytes(batch.features.flat()));
+        if (is_checked(first)) state_->checked.emplace(first, std::move(batch));
       },
       "running the model", stop);
   calibration_.space = Space::features;
@@ -142,8 +157,8 @@ bool near_chance(double accuracy, std::size_t classes, std::size_t samples) {
   return accuracy < 0.5 && accuracy <= 1.5 * chance + 3 * deviation;
 }
 
-void ModelRun::check_alignment(std::span<const std::size_t> forget,
-                               std::span<const std::string> class_names) const {
+void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
+                                     std::span<const std::string> class_names) const {
   const std::size_t classes = report_.class_accuracy.size();
   if (near_chance(report_.accuracy, classes, report_.samples)) {
     fail(ErrorCode::unfilterable,
@@ -173,75 +188,34 @@ void ModelRun::check_alignment(std::span<const std::size_t> forget,
   }
 }
 
-RunCheck ModelRun::check(const StagedModel& staged, const HeadView& old_head,
-                         const HeadFilter& filter, const std::stop_token& stop) const {
+RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filter,
+                               const std::stop_token& stop) const {
   const OnnxModel& written = as_onnx(*staged.written);
-  const ModelRunner runner(runtime_, written, options_.preparation, source_->read(0));
-  RunCheck result;
-  result.as_float = runner.as_float();
-  result.compared_with_naive = shifts_all_alike(filter);
-  const std::size_t step = std::max<std::size_t>(
-      1, (source_->size() + options_.check_samples - 1) / options_.check_samples);
+  const ModelRunner runner(*state_->engine, written, options_.preparation, source_->read(0));
+  RunComparison comparison(state_->model, written, filter);
   std::vector<std::size_t> indices;
-  for (std::size_t i = 0; i < source_->size(); i += step) indices.push_back(i);
-  result.samples = indices.size();
-  const double stored = unit_roundoff(old_head.weights.dtype);
-  const double computed = std::max(stored, unit_roundoff(DType::f32));
-  const double factor =
-      stored + computed * (std::sqrt(static_cast<double>(old_head.features())) + 8);
-  std::size_t kept = 0;
-  std::size_t right_before = 0;
-  std::size_t right_after = 0;
+  std::vector<std::string> stretches;
+  for (const auto& [first, before] : state_->checked) {
+    const std::size_t count = before.logits.rows();
+    for (std::size_t i = 0; i < count; ++i) indices.push_back(first + i);
+    stretches.push_back(fmt::format("{} to {}", first, first + count - 1));
+  }
+  // The same batches: engines may round the numbers of another one differently.
+  auto next = state_->checked.begin();
   runner.run_all(
-      *source_, indices, available_cores(),
-      [&](std::size_t first, const ModelRunner::Batch& batch) {
-        result.head_mismatch = std::max(result.head_mismatch, head_mismatch(written.head(), batch));
-        Matrix<double> features(batch.features.rows(), batch.features.cols());
-        std::ranges::copy(batch.features.flat(), features.flat().begin());
-        const Matrix<double> old_logits = logits_of(old_head, features);
-        const Matrix<double> bounds = magnitudes_of(written.head(), features);
-        for (std::size_t i = 0; i < features.rows(); ++i) {
-          const std::uint32_t label = calibration_.labels[indices[first + i]];
-          const std::size_t chosen = largest(batch.logits.row(i));
-          if (const auto new_label = filter.split.new_index(label)) {
-            ++kept;
-            if (largest(old_logits.row(i)) == label) ++right_before;
-            if (chosen == *new_label) ++right_after;
-          }
-          if (!result.compared_with_naive) continue;
-          std::vector<double> naive;
-          for (const std::size_t j : filter.split.retained) naive.push_back(old_logits(i, j));
-          std::vector<double> found(batch.logits.row(i).begin(), batch.logits.row(i).end());
-          if (largest(naive) != chosen) ++result.label_flips;
-          centre(naive);
-          centre(found);
-          const double bound = 2 * factor * std::ranges::max(bounds.row(i)) + 1e-30;
-          for (std::size_t j = 0; j < naive.size(); ++j) {
-            const double difference = std::abs(naive[j] - found[j]);
-            result.largest_difference = std::max(result.largest_difference, difference);
-            result.largest_ratio = std::max(result.largest_ratio, difference / bound);
-          }
-        }
+      *source_, indices, available_cores(), [](std::size_t) { return true; },
+      [&](std::size_t, const ModelOutputs& after) {
+        const std::span<const std::uint32_t> labels(calibration_.labels);
+        comparison.add(next->second, after, labels.subspan(next->first, after.logits.rows()));
+        ++next;
       },
       "running the new model", stop);
-  if (kept != 0) {
-    result.kept_accuracy_before = static_cast<double>(right_before) / static_cast<double>(kept);
-    result.kept_accuracy_after = static_cast<double>(right_after) / static_cast<double>(kept);
-  }
-  if (!(result.head_mismatch <= 1)) {
-    fail(ErrorCode::self_check,
-         "the new model does not compute what its new layer says (W f + b differs by {:.3g} times "
-         "its "
-         "bound); nothing was written",
-         result.head_mismatch);
-  }
-  if (!(result.largest_ratio <= 1)) {
-    fail(ErrorCode::self_check,
-         "the new model's softmax is not that of the old one without the forgotten classes: "
-         "centred logits differ by {:.3g}, "
-         "{:.3g} times what rounding explains; nothing was written",
-         result.largest_difference, result.largest_ratio);
-  }
+  RunCheck result = comparison.finish();
+  result.as_float = runner.as_float();
+  result.inputs =
+      result.samples == source_->size()
+          ? fmt::format("all {} samples", source_->size())
+          : fmt::format("samples {} of {}", fmt::join(stretches, ", "), source_->size());
   return result;
 }
 

@@ -12,8 +12,8 @@
 #include "oubli/data/preparation.h"
 #include "oubli/data/samples.h"
 #include "oubli/forget/calibration.h"
+#include "oubli/forget/run_check.h"
 #include "oubli/model/model_file.h"
-#include "oubli/runtime/onnx_runtime.h"
 
 namespace oubli {
 
@@ -22,7 +22,6 @@ struct RunOptions {
   std::vector<std::string> leave_out = {};       // classes of it that are no longer the model's
   std::optional<std::filesystem::path> runtime;  // the library of ONNX Runtime
   PreparationOptions preparation;
-  std::size_t check_samples = 2000;  // that the new model is run on
 };
 
 // What was seen when the model ran on data, before anything was edited.
@@ -40,34 +39,22 @@ struct RunReport {
   double head_mismatch = 0;            // W f + b against the logits, in units of its bound
 };
 
-// What was seen when the new model ran, before it got its name.
-struct RunCheck {
-  std::size_t samples = 0;
-  double head_mismatch = 0;
-  double kept_accuracy_before =
-      0;  // on samples of the retained classes, all classes to choose from
-  double kept_accuracy_after = 0;
-  // For methods that shift all logits alike: against the old model with the forgotten classes left
-  // out. What rounding explains, and nothing else, may differ.
-  bool compared_with_naive = false;
-  std::size_t label_flips = 0;
-  double largest_difference = 0;  // of centred logits
-  double largest_ratio = 0;       // to its bound
-  bool as_float = false;
-};
-
 // Whether a model that is right so often may as well be guessing. Half of the samples or more is
 // not guessed, however few they are.
 [[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
 
 // A model run on data: the features of all samples, in a temporary file (memory does not grow with
-// their number), and what is needed to run its successor on the same data.
-class ModelRun {
+// their number); of some samples all that it made, and what is needed to run its successor on them.
+class CalibrationRun {
  public:
   // Error{unfilterable} if the last layer is not what it seems: W f + b is not what the model
-  // computes.
-  ModelRun(const ModelFile& model, const RunOptions& options,
-           std::span<const std::string> class_names, const std::stop_token& stop = {});
+  // computes. `model` must outlive it.
+  CalibrationRun(const ModelFile& model, const RunOptions& options,
+                 std::span<const std::string> class_names, const std::stop_token& stop = {});
+
+  ~CalibrationRun();
+  CalibrationRun(const CalibrationRun&) = delete;
+  CalibrationRun& operator=(const CalibrationRun&) = delete;
 
   [[nodiscard]] const RunReport& report() const { return report_; }
   [[nodiscard]] const CalibrationData& calibration() const { return calibration_; }
@@ -75,16 +62,19 @@ class ModelRun {
   // class to be forgotten: then the labels are likely not what the model means by them.
   void check_alignment(std::span<const std::size_t> forget,
                        std::span<const std::string> class_names) const;
-  // Runs the staged model. Error{self_check} if it does not compute what it should.
-  [[nodiscard]] RunCheck check(const StagedModel& staged, const HeadView& old_head,
-                               const HeadFilter& filter, const std::stop_token& stop = {}) const;
+  // Runs the staged model on the same batches. Error{self_check} if it does not compute what it
+  // should.
+  [[nodiscard]] RunCheck check(const StagedModel& staged, const HeadFilter& filter,
+                               const std::stop_token& stop = {}) const;
 
  private:
+  struct State;  // the model, what runs it, and what it made of the batches for check()
+
   RunOptions options_;
   std::shared_ptr<const SampleSource> source_;
-  std::shared_ptr<const OnnxRuntime> runtime_;
   RunReport report_;
   CalibrationData calibration_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace oubli

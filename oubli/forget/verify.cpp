@@ -12,6 +12,7 @@
 #include "oubli/forget/made_anew.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
+#include "oubli/forget/verify_rest.h"
 
 namespace oubli {
 namespace {
@@ -80,7 +81,7 @@ VerifyStep beside_step(const Claims::File& file, const std::filesystem::path& mo
   const std::string what = "the new " + file.role;
   // The name is the receipt's, and must not lead anywhere else.
   const std::filesystem::path name(file.name);
-  if (!name.has_filename() || name.filename() != name || file.name == "." || file.name == "..")
+  if (!is_plain_name(file.name))
     return step(what, false, fmt::format("'{}' is not the plain name of a file", file.name));
   // Named after the model or, if that was renamed, as the receipt says.
   std::error_code unknown;
@@ -144,7 +145,7 @@ double explained_by_engine(const ForgetPlan& plan, DType dtype, bool is_signed) 
 }
 
 // How the inputs or labels of this run differ from those of the receipt's, as a hint.
-std::string differences_of_runs(const Claims& claims, const ModelRun* run) {
+std::string differences_of_runs(const Claims& claims, const CalibrationRun* run) {
   if (run == nullptr || !claims.run) return "";
   const RunReport& here = run->report();
   std::string text;
@@ -292,6 +293,20 @@ void check_original(const Claims& claims, const VerifyInputs& inputs, bool is_si
   steps.push_back(files_step("the original", claims.before, "model", original.model_files));
   steps.push_back(
       head_step("the original's head", claims.head_before, original.model->head(), digests.head));
+  const std::vector<std::size_t>& forget = claims.request.forget;
+  steps.push_back(attempt("everything else", [&] {
+    std::string name;  // the model itself is the last of its files
+    for (const Claims::File& file : claims.after)
+      if (file.role == "model") name = file.name;
+    const RestCheck rest = check_rest(*original.model, *inputs.model, forget, name);
+    return step("everything else", rest.passed, rest.detail);
+  }));
+  steps.push_back(attempt("old rows", [&] {
+    const RestCheck rows = check_old_rows(*original.model, *inputs.model, forget);
+    const bool said = !rows.passed && !claims.rows_absent;
+    return step("old rows", rows.passed || said,
+                said ? rows.detail + "; the receipt says so" : rows.detail);
+  }));
   if (inputs.problem) {
     steps.push_back(attempt(kComputedAnew, problem));
     return;

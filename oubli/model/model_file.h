@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -110,6 +111,18 @@ class ModelFile {
                                           std::span<const std::size_t> retained,
                                           const std::filesystem::path& path,
                                           bool replace) const = 0;
+  // The same for a model that is at `path` already, to be compared with: the files appear in
+  // `folder`.
+  [[nodiscard]] virtual StagedModel stage_again(const NewHead& head,
+                                                std::span<const std::size_t> retained,
+                                                const std::filesystem::path& path,
+                                                const std::filesystem::path& folder) const {
+    return stage(head, retained, folder / path.filename(), true);
+  }
+  // What the file holds compressed, one piece after another, for a search; until `visit` says
+  // false.
+  virtual void for_each_packed(
+      const std::function<bool(const std::string& where, std::span<const std::byte>)>&) const {}
 
  protected:
   explicit ModelFile(std::filesystem::path path) : path_(std::move(path)) {}

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
 
+#include "oubli/base/file.h"
 #include "oubli/base/file_windows.h"
-#include "oubli/model/name_text.h"
 
 namespace oubli {
 
@@ -15,6 +17,16 @@ namespace {
 
 // So many consecutive values of a row identify it, unless they are all alike.
 constexpr std::size_t kWindow = 12;
+// In 8 bits it takes more of them.
+constexpr std::size_t kWide = 32;
+// Of so many steps between its smallest and its largest value so many must occur. Fewer do in 16
+// normal numbers once in 10^5, in 32 much less often.
+constexpr double kLevels = 16;
+constexpr std::size_t kFewestLevels = 6;
+// Bytes times rows that are looked through for rows in 8 bits: a second or less.
+constexpr std::uint64_t kSlowSearch = std::uint64_t{1} << 27;
+// So often a value is taken for the beginning of a column of unknown distance.
+constexpr std::size_t kMostAnchors = 4096;
 constexpr std::array<DType, 4> kFloatTypes{DType::f32, DType::f64, DType::f16, DType::bf16};
 
 std::vector<double> row_of(const HeadView& head, std::size_t row) {
@@ -33,37 +45,119 @@ std::vector<double> row_of(const HeadView& head, std::size_t row) {
   return values;
 }
 
-// The most varied stretch of the row, as bytes of `dtype`; empty if there is none worth searching.
-std::vector<std::byte> window_of(std::span<const double> row, DType dtype) {
-  const std::size_t size = size_of(dtype);
-  std::vector<std::byte> bytes(row.size() * size);
-  encode(dtype, row, bytes);
+// The most varied stretch of the row; empty if there is none worth searching.
+std::vector<double> window_of(std::span<const double> row) {
   const std::size_t length = std::min(row.size(), kWindow);
-  std::size_t best = 0;
-  std::size_t best_count = 0;
+  std::size_t best = 0, best_count = 0;
   const std::size_t last = std::min(row.size() - length, std::size_t{256});
-  for (std::size_t begin = 0; begin <= last; ++begin) {
-    std::set<std::string_view> distinct;
-    for (std::size_t i = 0; i < length; ++i) {
-      const auto* at = reinterpret_cast<const char*>(bytes.data() + (begin + i) * size);
-      const std::string_view element(at, size);
-      if (element.find_first_not_of('\0') != std::string_view::npos) distinct.insert(element);
-    }
+  for (std::size_t begin = 0; begin <= last && best_count < length; ++begin) {
+    std::set<double> distinct(row.begin() + static_cast<std::ptrdiff_t>(begin),
+                              row.begin() + static_cast<std::ptrdiff_t>(begin + length));
+    distinct.erase(0.0);
     if (distinct.size() > best_count) {
       best_count = distinct.size();
       best = begin;
     }
-    if (best_count == length) break;
   }
-  if (best_count < 3 || length * size < 8) return {};
-  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(best * size), length * size,
-              bytes.begin());
-  bytes.resize(length * size);
+  if (best_count < 3) return {};
+  const auto chosen = row.subspan(best, length);
+  return {chosen.begin(), chosen.end()};
+}
+
+// As bytes of `dtype`; empty if too little of them is left there to tell them from others.
+std::vector<std::byte> encoded(std::span<const double> window, DType dtype, double sign) {
+  std::vector<double> values(window.begin(), window.end());
+  for (double& value : values) value *= sign;
+  const std::size_t size = size_of(dtype);
+  std::vector<std::byte> bytes(values.size() * size);
+  encode(dtype, values, bytes);
+  std::set<std::string_view> distinct;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string_view element(reinterpret_cast<const char*>(bytes.data() + i * size), size);
+    if (element.find_first_not_of('\0') != std::string_view::npos) distinct.insert(element);
+  }
+  if (distinct.size() < 3 || bytes.size() < 8) bytes.clear();
   return bytes;
 }
 
+// How many of kLevels equal steps between the smallest and the largest value occur.
+std::size_t levels_of(std::span<const double> values) {
+  const auto [low, high] = std::ranges::minmax(values);
+  if (!(high > low)) return 1;
+  std::set<int> levels;
+  for (const double value : values)
+    levels.insert(static_cast<int>(kLevels * (value - low) / (high - low)));
+  return levels.size();
+}
+
+// The stretch of at most kWide values with the largest difference between two of them; empty if
+// all have few levels, such as zeros with a number here and there: bytes like those are everywhere.
+std::vector<double> wide_window_of(std::span<const double> row) {
+  const std::size_t length = std::min(row.size(), kWide);
+  std::span<const double> best;
+  double best_range = 0;
+  for (std::size_t begin = 0; begin + length <= std::min(row.size(), std::size_t{4096});
+       begin += length / 2 + 1) {
+    const auto values = row.subspan(begin, length);
+    const auto [low, high] = std::ranges::minmax(values);
+    if (high - low <= best_range || levels_of(values) < kFewestLevels) continue;
+    best_range = high - low;
+    best = values;
+  }
+  return {best.begin(), best.end()};
+}
+
+std::string base64(std::span<const std::byte> bytes, std::string_view last_two) {
+  const std::string digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789" + std::string(last_two);
+  std::string text;
+  for (std::size_t i = 0; i + 3 <= bytes.size(); i += 3) {
+    unsigned bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | std::to_integer<unsigned>(bytes[i + k]);
+    for (unsigned shift = 24; shift > 0; shift -= 6) text += digits[bits >> (shift - 6) & 63U];
+  }
+  return text;
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// The first five digits of a number as it is written out, cut and not rounded: "-0.12345".
+std::string digits_of(double value) {
+  const std::string all = fmt::format("{:.17f}", std::abs(value));
+  std::string text = value < 0 ? "-" : "";
+  int digits = 0;
+  for (const char c : all) {
+    text.push_back(c);
+    if (c != '.' && (digits > 0 || c != '0') && ++digits == 5) break;
+  }
+  return text;
+}
+
+// Whether the decimal numbers of `text` begin with these, to the digits that are written.
+bool reads_as(std::string_view text, std::span<const double> wanted) {
+  std::string number;
+  std::size_t at = 0;
+  for (const double value : wanted) {
+    std::size_t gap = 0;  // commas, blanks, brackets
+    while (at < text.size() && std::string_view("+-.0123456789").find(text[at]) == text.npos &&
+           ++gap <= 16)
+      ++at;
+    const std::size_t end = std::min(text.find_first_not_of("+-.0123456789eE", at), text.size());
+    number.assign(text.substr(at, std::min<std::size_t>(end - at, 40)));
+    char* parsed = nullptr;
+    const double found = std::strtod(number.c_str(), &parsed);
+    if (parsed == number.c_str() || std::abs(found - value) > 1e-4 * std::abs(value) + 1e-7)
+      return false;
+    at = end;
+  }
+  return true;
+}
+
 // Few keys are looked for in blocks, which compilers turn into vector code; many in a table.
-constexpr std::size_t kFewKeys = 16;
+constexpr std::size_t kFewKeys = 24;
 constexpr std::size_t kBlock = 256;
 
 std::uint16_t key_at(const std::byte* at) {
@@ -130,35 +224,106 @@ void find_in_block(const std::byte* block, std::span<const std::uint16_t> keys,
 
 }  // namespace
 
-RowScan::RowScan(const HeadView& old_head, std::span<const std::size_t> forget) {
-  for (const std::size_t row : forget) {
-    const std::vector<double> values = row_of(old_head, row);
-    bool any = false;
+std::string describe(const RowResidue& residue) {
+  using enum RowResidue::Form;
+  const std::string_view form = residue.form == negated     ? ", negated"
+                                : residue.form == base64    ? ", in base64"
+                                : residue.form == decimal   ? ", in decimal"
+                                : residue.form == quantised ? ", rounded to 8 bits"
+                                                            : "";
+  const std::string_view type =
+      residue.form == quantised ? "whole numbers" : name_of(residue.dtype);
+  return fmt::format("{}{}{}", type, residue.column ? ", as a column" : "", form);
+}
+
+RowScan::RowScan(const HeadView& old_head, std::span<const std::size_t> forget)
+    : classes_(old_head.classes()) {
+  for (const std::size_t class_index : forget) {
+    const std::vector<double> values = row_of(old_head, class_index);
+    Row row{class_index, window_of(values), wide_window_of(values)};
+    const std::size_t before = patterns_.size();
     for (const DType dtype : kFloatTypes) {
-      const std::vector<std::byte> window = window_of(values, dtype);
-      if (window.empty()) continue;
-      any = true;
-      const std::size_t size = size_of(dtype);
-      // Typed data that is not packed has a byte before every value, its field's tag.
-      const std::size_t tag = size >= 4 ? 1 : 0;
-      for (const bool column : {false, true})
-        for (std::size_t apart = size; apart <= size + tag; ++apart)
-          add({{row, 0, dtype, column},
-               window,
-               size,
-               column ? apart * old_head.classes() : apart,
-               probe_of(window, size)});
-      if (size == 2) {
-        for (const bool packed : {true, false})
-          if (auto [bytes, probe] = as_varints(window, packed); !bytes.empty())
-            add({{row, 0, dtype, false}, bytes, bytes.size(), bytes.size(), probe});
-      }
+      if (row.window.empty()) break;
+      add_floats(row, dtype, classes_);
+      if (dtype == DType::f32 || dtype == old_head.weights.dtype) add_base64(row, dtype);
     }
-    if (!any) unrecognisable_.push_back(row);
+    if (patterns_.size() == before) {
+      unrecognisable_.push_back(class_index);
+      continue;
+    }
+    rows_.push_back(std::move(row));
+    add_anchors(rows_.size() - 1);
   }
   std::ranges::sort(by_key_);
   for (const auto& [key, pattern] : by_key_)
     if (keys_.empty() || keys_.back() != key) keys_.push_back(key);
+}
+
+void RowScan::add_floats(const Row& row, DType dtype, std::size_t classes) {
+  using enum RowResidue::Form;
+  const std::size_t size = size_of(dtype);
+  for (const RowResidue::Form form : {plain, negated}) {
+    const std::vector<std::byte> window = encoded(row.window, dtype, form == plain ? 1 : -1);
+    if (window.empty()) continue;
+    // Typed data that is not packed has a byte before every value, its field's tag.
+    const std::size_t tag = size >= 4 ? 1 : 0;
+    for (const bool column : {false, true})
+      for (std::size_t apart = size; apart <= size + tag; ++apart)
+        add({{row.class_index, 0, dtype, column, form},
+             window,
+             size,
+             column ? apart * classes : apart,
+             probe_of(window, size)});
+    if (size != 2) continue;
+    for (const bool packed : {true, false})
+      if (auto [bytes, probe] = as_varints(window, packed); !bytes.empty())
+        add({{row.class_index, 0, dtype, false, form}, bytes, bytes.size(), bytes.size(), probe});
+  }
+}
+
+void RowScan::add_base64(const Row& row, DType dtype) {
+  const std::vector<std::byte> window = encoded(row.window, dtype, 1);
+  for (std::size_t skip = 0; skip < 3 && window.size() > 3; ++skip) {
+    const std::string usual = base64(std::span(window).subspan(skip), "+/");
+    const std::string in_urls = base64(std::span(window).subspan(skip), "-_");
+    for (const std::string& text : {usual, in_urls}) {
+      if (text.size() < 12 || (&text != &usual && in_urls == usual)) continue;
+      add({{row.class_index, 0, dtype, false, RowResidue::Form::base64},
+           bytes_of(text),
+           text.size(),
+           text.size(),
+           0});
+    }
+  }
+}
+
+void RowScan::add_anchors(std::size_t index) {
+  using enum RowResidue::Form;
+  const Row& row = rows_[index];
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const RowResidue::Form form : {plain, negated}) {
+      std::vector<std::byte> first = encoded(row.window, dtype, form == plain ? 1 : -1);
+      if (first.empty()) continue;
+      first.resize(size_of(dtype));
+      const std::size_t probe = probe_of(first, first.size());
+      add({{row.class_index, 0, dtype, true, form},
+           first,
+           first.size(),
+           first.size(),
+           probe,
+           Pattern::Rest::columns,
+           index});
+    }
+  const double value = row.window.front();
+  if (row.window.size() < 6 || std::abs(value) < 1e-3 || std::abs(value) >= 1e4) return;
+  const std::string text = digits_of(value);
+  add({{row.class_index, 0, DType::f64, false, decimal},
+       bytes_of(text),
+       text.size(),
+       text.size(),
+       text.size() - 2,
+       Pattern::Rest::decimals,
+       index});
 }
 
 void RowScan::add(Pattern pattern) {
@@ -167,8 +332,76 @@ void RowScan::add(Pattern pattern) {
   patterns_.push_back(std::move(pattern));
 }
 
+bool RowScan::looks_for_8_bits(std::uint64_t bytes) const {
+  return bytes <= kSlowSearch / std::max<std::size_t>(1, rows_.size());
+}
+
+bool RowScan::rest_follows(const Pattern& pattern, std::span<const std::byte> bytes,
+                           std::size_t at) const {
+  const Row& row = rows_[pattern.row];
+  if (pattern.rest == Pattern::Rest::decimals)
+    return reads_as(as_text(bytes.subspan(at, std::min<std::size_t>(bytes.size() - at, 1024))),
+                    std::span(row.window).first(6));
+  const double sign = pattern.what.form == RowResidue::Form::negated ? -1 : 1;
+  const std::vector<std::byte> all = encoded(row.window, pattern.what.dtype, sign);
+  const std::size_t size = pattern.size, count = all.size() / size;
+  const auto is_there = [&](std::size_t element, std::size_t place) {
+    return place + size <= bytes.size() &&
+           std::memcmp(bytes.data() + place, all.data() + element * size, size) == 0;
+  };
+  for (std::size_t apart = 2 * size; apart <= kWidestColumns; apart += size) {
+    if (apart == classes_ * size || !is_there(1, at + apart)) continue;  // looked for as a whole
+    std::size_t same = 2;
+    while (same < count && is_there(same, at + same * apart)) ++same;
+    if (same == count) return true;
+  }
+  return false;
+}
+
+// b = w / s + z for some s and z, to within one: the largest and the smallest of the values give
+// both. 30 others agree by chance once in 10^50.
+void RowScan::scan_quantised(std::span<const std::byte> bytes, std::size_t limit,
+                             std::vector<RowResidue>& found) const {
+  for (const Row& row : rows_) {
+    const std::span<const double> w(row.wide);
+    if (w.size() < 16) continue;
+    const auto high = static_cast<std::size_t>(std::ranges::max_element(w) - w.begin());
+    const auto low = static_cast<std::size_t>(std::ranges::min_element(w) - w.begin());
+    const double range = w[high] - w[low];
+    for (const std::size_t apart : {std::size_t{1}, classes_}) {
+      const std::size_t length = (w.size() - 1) * apart + 1;
+      for (std::size_t at = 0; at + length <= bytes.size() && found.size() < limit; ++at) {
+        const auto value = [&](std::size_t i, unsigned shift) {  // shift 128: signed ones
+          return static_cast<double>((std::to_integer<unsigned>(bytes[at + i * apart]) + shift) &
+                                     255U);
+        };
+        for (const unsigned shift : {0U, 128U}) {
+          const double steps = value(high, shift) - value(low, shift);
+          if (steps < 32) continue;
+          const double scale = steps / range, zero = value(high, shift) - w[high] * scale;
+          std::size_t same = 0;
+          while (same < w.size() && std::abs(value(same, shift) - w[same] * scale - zero) <= 1.01)
+            ++same;
+          if (same < w.size()) continue;
+          found.push_back(
+              {row.class_index, at, DType::i8, apart != 1, RowResidue::Form::quantised});
+          break;
+        }
+      }
+    }
+  }
+}
+
 std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::size_t limit) const {
+  std::vector<RowResidue> found = scan_patterns(bytes, limit);
+  if (looks_for_8_bits(bytes.size())) scan_quantised(bytes, limit, found);
+  return found;
+}
+
+std::vector<RowResidue> RowScan::scan_patterns(std::span<const std::byte> bytes,
+                                               std::size_t limit) const {
   std::vector<RowResidue> found;
+  std::size_t anchors = 0;
   std::vector<std::uint8_t> wanted;  // one look-up per position
   const bool by_blocks = keys_.size() <= kFewKeys;
   if (!by_blocks) {
@@ -193,6 +426,9 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
                            pattern.size) == 0;
       }
       if (!same) continue;
+      if (pattern.rest != Pattern::Rest::none &&
+          (++anchors > kMostAnchors || !rest_follows(pattern, bytes, at - before)))
+        continue;
       found.push_back(pattern.what);
       found.back().offset = at - before;
     }
@@ -215,80 +451,21 @@ std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::siz
 
 std::vector<RowResidue> RowScan::scan_file(const std::filesystem::path& path,
                                            std::size_t limit) const {
-  std::size_t longest = 1;
+  std::size_t longest = kWindow * kWidestColumns;  // a column of unknown distance
   for (const Pattern& pattern : patterns_) {
     const std::size_t count = pattern.elements.size() / pattern.size;
     longest = std::max(longest, (count - 1) * pattern.stride + pattern.size);
   }
+  const bool small = looks_for_8_bits(std::filesystem::file_size(path));
   std::vector<RowResidue> found;
   for_each_window(path, longest - 1, [&](std::uint64_t begin, std::span<const std::byte> bytes) {
-    for (RowResidue row : scan(bytes, limit)) {
+    for (RowResidue row : small ? scan(bytes, limit) : scan_patterns(bytes, limit)) {
       row.offset += begin;
       if (found.empty() || found.back().offset < row.offset) found.push_back(row);
     }
     return found.size() < limit;
   });
   return found;
-}
-
-namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return lower(c); });
-  return out;
-}
-
-// The next place of `name` as a word of its own; both in small letters.
-std::size_t find_word(std::string_view text, std::string_view name, std::size_t from) {
-  const auto is_word = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           static_cast<unsigned char>(c) >= 0x80;
-  };
-  for (std::size_t at = text.find(name, from); at != std::string_view::npos;
-       at = text.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end])))
-      return at;
-  }
-  return std::string_view::npos;
-}
-
-bool is_searchable(std::string_view name) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && !std::ranges::all_of(name, is_digit);
-}
-
-}  // namespace
-
-bool mentions_name(std::string_view text, std::string_view name) {
-  if (!is_searchable(name)) return false;
-  if (name.size() < 3) return text == name;
-  const std::string word = lowered(name);
-  std::string there(text);
-  // As it stands, then as text inside of a literal, and inside of a literal inside of another.
-  for (int depth = 0; depth <= 2; ++depth) {
-    if (find_word(lowered(there), word, 0) != std::string_view::npos) return true;
-    if (there.find('\\') == std::string::npos) return false;
-    there = unescaped(there);
-  }
-  return false;
-}
-
-std::string without_name(std::string_view text, std::string_view name) {
-  if (!is_searchable(name)) return std::string(text);
-  const std::string word = lowered(name), where = lowered(text);
-  std::string out;
-  std::size_t done = 0;
-  for (std::size_t at = where.find(word); at != std::string::npos; at = where.find(word, done)) {
-    out += text.substr(done, at - done);
-    out += "...";
-    done = at + word.size();
-  }
-  out += text.substr(done);
-  return mentions_name(out, name) ? "..." : out;
 }
 
 }  // namespace oubli

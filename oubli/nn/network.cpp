@@ -49,18 +49,15 @@ class Network::Engine {
   Engine(const NetworkSpec& spec, const std::vector<Parameter>& parameters)
       : folded_(fold_batch_norm(spec, parameters)), graph_(compile(folded_.spec)) {}
 
-  enum class Output { logits, features };
-
   // fill(first, count, target) writes images in NHWC.
   using Fill = std::function<void(std::size_t first, std::size_t count, float* target)>;
 
   // `direct`: the images themselves, if they need no conversion; else null.
-  Matrix<float> run(std::size_t images, const Fill& fill, Output output,
-                    const float* direct = nullptr) {
+  Outputs run(std::size_t images, const Fill& fill, const float* direct = nullptr) {
     const SingleThread single;
-    const Shape shape =
-        graph_.values[output == Output::logits ? graph_.ops.back().output : graph_.features];
-    Matrix<float> result(images, shape.size());
+    const Shape features = graph_.values[graph_.features];
+    const Shape logits = graph_.values[graph_.ops.back().output];
+    Outputs result{Matrix<float>(images, features.size()), Matrix<float>(images, logits.size())};
     const std::size_t batch = inference_batch(graph_, images);
     for (std::size_t first = 0; first < images; first += batch) {
       const std::size_t count = std::min(batch, images - first);
@@ -70,9 +67,10 @@ class Network::Engine {
       else
         fill(first, count, unit.executor.input().data());
       unit.executor.forward(unit.store);
-      const auto found =
-          output == Output::logits ? unit.executor.logits() : unit.executor.features();
-      to_channels_first(shape, count, found.data(), result.row(first).data());
+      to_channels_first(features, count, unit.executor.features().data(),
+                        result.features.row(first).data());
+      to_channels_first(logits, count, unit.executor.logits().data(),
+                        result.logits.row(first).data());
     }
     return result;
   }
@@ -199,20 +197,23 @@ auto fill_from(const NetworkSpec& spec, MatrixView<const float> images) {
 }  // namespace
 
 Matrix<float> Network::logits(const ImageSet& images) const {
-  return engine().run(images.size(), fill_from(spec_, images), Engine::Output::logits);
+  return engine().run(images.size(), fill_from(spec_, images)).logits;
 }
 
 Matrix<float> Network::logits(MatrixView<const float> images) const {
-  return engine().run(images.rows(), fill_from(spec_, images), Engine::Output::logits,
-                      channels_first_is_last(spec_) ? images.data() : nullptr);
+  return outputs(images).logits;
 }
 
 Matrix<float> Network::features(const ImageSet& images) const {
-  return engine().run(images.size(), fill_from(spec_, images), Engine::Output::features);
+  return engine().run(images.size(), fill_from(spec_, images)).features;
 }
 
 Matrix<float> Network::features(MatrixView<const float> images) const {
-  return engine().run(images.rows(), fill_from(spec_, images), Engine::Output::features,
+  return outputs(images).features;
+}
+
+Network::Outputs Network::outputs(MatrixView<const float> images) const {
+  return engine().run(images.rows(), fill_from(spec_, images),
                       channels_first_is_last(spec_) ? images.data() : nullptr);
 }
 

@@ -57,6 +57,11 @@ class Network {
   [[nodiscard]] Matrix<float> logits(MatrixView<const float> images) const;
   [[nodiscard]] Matrix<float> features(const ImageSet& images) const;
   [[nodiscard]] Matrix<float> features(MatrixView<const float> images) const;
+  // Both, in one pass.
+  struct Outputs {
+    Matrix<float> features, logits;
+  };
+  [[nodiscard]] Outputs outputs(MatrixView<const float> images) const;
 
   // The gradient of sum_ij logits_ij * dlogits_ij with respect to each image.
   [[nodiscard]] Matrix<float> input_gradient(MatrixView<const float> images,

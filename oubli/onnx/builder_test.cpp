@@ -52,7 +52,7 @@ TEST(Builder, ReadsBackWhatWasWritten) {
   EXPECT_EQ(to_matrix(w)(2, 1), 6);
   ASSERT_NE(model.metadata("class_names"), nullptr);
   EXPECT_EQ(model.metadata("class_names")->value, R"(["a","b","c"])");
-  EXPECT_EQ(model.message().encode(), bytes);
+  EXPECT_EQ(Message::parse(bytes, "test").encode(), bytes);
 }
 
 // The ONNX project's own checker is the oracle.

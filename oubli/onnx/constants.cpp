@@ -70,7 +70,7 @@ std::optional<SharedTensor> reshaped(SharedTensor tensor, const std::vector<std:
     if (__builtin_mul_overflow(known, extent, &known)) return std::nullopt;
     result.push_back(extent);
   }
-  const std::size_t count = tensor.count();
+  const std::size_t count = element_count(tensor.shape, tensor.what);
   if (inferred) {
     if (known == 0 || count % known != 0) return std::nullopt;
     result[*inferred] = count / known;
@@ -98,6 +98,7 @@ std::optional<SharedTensor> transposed(const SharedTensor& tensor, std::vector<s
   const std::size_t size = size_of(view.dtype);
   std::vector<std::size_t> stride(rank, 1);
   for (std::size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * view.shape[i];
+  // Without bytes it is the shape that counts.
   Tensor result{view.dtype, {}, std::vector<std::byte>(view.bytes.size())};
   std::vector<std::size_t> step;
   for (const std::int64_t axis : perm) {
@@ -121,6 +122,11 @@ std::optional<SharedTensor> cast(const SharedTensor& tensor, std::int64_t to) {
   const std::optional<DType> dtype = dtype_of(static_cast<std::uint64_t>(to));
   if (!dtype || !is_float(*dtype)) return std::nullopt;
   if (*dtype == tensor.dtype) return tensor;
+  if (tensor.bytes.empty()) {  // the shape alone
+    SharedTensor shape = tensor;
+    shape.dtype = *dtype;
+    return shape;
+  }
   std::vector<double> values(tensor.count());
   decode(tensor.dtype, tensor.bytes, values);
   Tensor result = to_tensor(values, *dtype);
@@ -202,45 +208,58 @@ bool rearranges(const Node& node) {
          !node.inputs.empty();
 }
 
+// What is stored there, passed through the chain.
+std::optional<SharedTensor> arrange(const Model& model, const Constant& source,
+                                    std::optional<SharedTensor> stored, int depth) {
+  for (auto node = source.chain.rbegin(); stored && node != source.chain.rend(); ++node)
+    stored = apply(model, **node, std::move(*stored), depth);
+  return stored;
+}
+
 std::optional<Constant> follow(const Model& model, std::string_view value, int depth) {
   if (depth > kDeepestShape) return std::nullopt;
-  Constant constant;
-  std::optional<SharedTensor> stored;
-  while (!stored) {
-    if (const TensorInfo* initializer = model.graph().initializer(value)) {
-      constant.initializer = initializer;
-      stored = load_if_numeric(model, *initializer);
-      if (!stored) return std::nullopt;
-      break;
-    }
-    const Node* node = model.graph().producer(value);
-    if (node == nullptr) return std::nullopt;
-    if (node->op_type == "Constant" && node->domain.empty()) {
-      constant.constant_node = node;
-      stored = load_constant_node(model, *node);
-      if (!stored) return std::nullopt;
-      break;
-    }
-    if (!rearranges(*node) || constant.chain.size() >= kLongestChain) return std::nullopt;
-    constant.chain.push_back(node);
-    value = node->inputs.front();
-  }
-  for (auto node = constant.chain.rbegin(); node != constant.chain.rend(); ++node) {
-    stored = apply(model, **node, std::move(*stored), depth);
-    if (!stored) return std::nullopt;
-  }
-  constant.tensor = std::move(*stored);
+  std::optional<Constant> constant = constant_source(model, value);
+  if (!constant) return std::nullopt;
+  std::optional<SharedTensor> tensor =
+      arrange(model, *constant, load_source(model, *constant), depth);
+  if (!tensor) return std::nullopt;
+  constant->tensor = std::move(*tensor);
   return constant;
+}
+
+std::optional<TensorView> follow_shape(const Model& model, std::string_view value, int depth) {
+  if (depth > kDeepestShape) return std::nullopt;
+  const std::optional<Constant> source = constant_source(model, value);
+  if (!source) return std::nullopt;
+  const Attribute* const stored =
+      source->initializer != nullptr ? nullptr : source->constant_node->attribute("value");
+  std::optional<SharedTensor> tensor;
+  if (source->initializer == nullptr && (stored == nullptr || stored->tensor.data() == nullptr)) {
+    tensor = load_source(model, *source);  // an attribute, which has been read
+  } else {
+    const TensorInfo info = source->initializer != nullptr ? *source->initializer
+                                                           : model.tensor_info(stored->tensor, "");
+    const std::optional<DType> dtype = dtype_of(info.data_type);
+    if (!dtype || !info.bytes()) return std::nullopt;
+    tensor.emplace();
+    tensor->dtype = *dtype;
+    tensor->shape.assign(info.dims.begin(), info.dims.end());
+  }
+  tensor = arrange(model, *source, std::move(tensor), depth);
+  if (!tensor) return std::nullopt;
+  tensor->bytes = {};
+  return *tensor;
 }
 
 std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::string_view value,
                                                      int depth) {
+  const std::optional<TensorView> shape = follow_shape(model, value, depth);
+  if (!shape || (shape->dtype != DType::i64 && shape->dtype != DType::i32) ||
+      element_count(shape->shape, shape->what) > 64)
+    return std::nullopt;
   const std::optional<Constant> constant = follow(model, value, depth);
   if (!constant) return std::nullopt;
   const TensorView& view = constant->tensor;
-  if ((view.dtype != DType::i64 && view.dtype != DType::i32) || view.count() > 64) {
-    return std::nullopt;
-  }
   std::vector<double> numbers(view.count());
   decode(view.dtype, view.bytes, numbers);
   std::vector<std::int64_t> ints;
@@ -266,6 +285,32 @@ std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const N
 }
 
 }  // namespace
+
+std::optional<Constant> constant_source(const Model& model, std::string_view value) {
+  Constant source;
+  for (;;) {
+    source.initializer = model.graph().initializer(value);
+    if (source.initializer != nullptr) return source;
+    const Node* const node = model.graph().producer(value);
+    if (node == nullptr) return std::nullopt;
+    if (node->op_type == "Constant" && node->domain.empty()) {
+      source.constant_node = node;
+      return source;
+    }
+    if (!rearranges(*node) || source.chain.size() >= kLongestChain) return std::nullopt;
+    source.chain.push_back(node);
+    value = node->inputs.front();
+  }
+}
+
+std::optional<SharedTensor> load_source(const Model& model, const Constant& source) {
+  return source.initializer != nullptr ? load_if_numeric(model, *source.initializer)
+                                       : load_constant_node(model, *source.constant_node);
+}
+
+std::optional<TensorView> constant_shape(const Model& model, std::string_view value) {
+  return follow_shape(model, value, 0);
+}
 
 std::optional<Constant> constant_value(const Model& model, std::string_view value) {
   return follow(model, value, 0);

@@ -24,6 +24,13 @@ struct Constant {
 // tensor. Nothing if the value depends on the input of the model, or is not a tensor of numbers.
 [[nodiscard]] std::optional<Constant> constant_value(const Model& model, std::string_view value);
 
+// Its type and shape alone: no elements, nothing is rearranged or converted.
+[[nodiscard]] std::optional<TensorView> constant_shape(const Model& model, std::string_view value);
+// Where a constant value is stored and by which nodes it goes, without `tensor`; and the numbers
+// there.
+[[nodiscard]] std::optional<Constant> constant_source(const Model& model, std::string_view value);
+[[nodiscard]] std::optional<SharedTensor> load_source(const Model& model, const Constant& source);
+
 // A constant tensor of integers as numbers: shapes, axes.
 [[nodiscard]] std::optional<std::vector<std::int64_t>> constant_ints(const Model& model,
                                                                      std::string_view value);

@@ -52,12 +52,25 @@ void set_raw_data(Message& tensor, const std::vector<std::byte>& bytes) {
   if (!done) tensor.add(bytes_field(schema::tensor::kRawData, bytes));
 }
 
+Editor::Editor(const Model& model)
+    : model_(model),
+      message_(Message::parse(model.bytes(), model.what())),
+      graph_(open(message_.fields[model.graph_field()], model.what())),
+      readers_(readers_of(model.graph())),
+      external_(model) {}
+
 Message& Editor::node_message(const Node& node) {
   return open(graph_.fields[node.field], model_.what());
 }
 
 Message& Editor::initializer_message(const TensorInfo& info) {
   return open(graph_.fields[info.field], model_.what());
+}
+
+Message& Editor::value_message(const Node& constant) {
+  Message& attribute =
+      open(node_message(constant).fields[constant.attribute("value")->field], model_.what());
+  return open(*attribute.find(schema::attribute::kTensor), model_.what());
 }
 
 bool Editor::only_reader(const std::string& value, const Node& node) const {
@@ -80,17 +93,15 @@ void Editor::replace_constant(const Node& node, std::size_t input, const Constan
     return;
   }
   if (constant.chain.empty() && constant.initializer != nullptr) {
-    replace_initializer(*constant.initializer, tensor, stored_shape);
+    const TensorInfo& info = *constant.initializer;
+    replace_stored(info, initializer_message(info), tensor, stored_shape);
     return;
   }
-  if (constant.chain.empty() && constant.constant_node->attribute("value") != nullptr) {
-    const Attribute& attribute = *constant.constant_node->attribute("value");
-    Message& message =
-        open(node_message(*constant.constant_node).fields[attribute.field], model_.what());
-    Message& stored = open(*message.find(schema::attribute::kTensor), model_.what());
-    set_dims(stored, stored_shape);
-    set_raw_data(stored, tensor.bytes);
-    set_value_info(value, stored_shape);
+  const Attribute* const value_attribute =
+      constant.chain.empty() ? constant.constant_node->attribute("value") : nullptr;
+  if (value_attribute != nullptr) {
+    replace_stored(model_.tensor_info(value_attribute->tensor, value),
+                   value_message(*constant.constant_node), tensor, stored_shape);
     return;
   }
   // Behind other nodes: the new tensor takes the name of what the last of them made.
@@ -99,31 +110,16 @@ void Editor::replace_constant(const Node& node, std::size_t input, const Constan
   set_value_info(value, used_shape);
 }
 
-void Editor::replace_initializer(const TensorInfo& info, const Tensor& tensor,
-                                 const std::vector<std::size_t>& shape) {
-  Message& stored = initializer_message(info);
+void Editor::replace_stored(const TensorInfo& info, Message& stored, const Tensor& tensor,
+                            const std::vector<std::size_t>& shape) {
   set_dims(stored, shape);
   set_value_info(info.name, shape);
-  if (info.location.empty()) {
+  if (info.location.empty()) return set_raw_data(stored, tensor.bytes);
+  const std::uint64_t old_size = info.bytes().value_or(0);
+  // Other tensors keep bytes that they share; a single number may be spread over the classes.
+  if (external_.is_shared(info) || tensor.bytes.size() > old_size) {
     set_raw_data(stored, tensor.bytes);
-    return;
-  }
-  const std::uint64_t old_size = model_.load(info).bytes.size();
-  for (const TensorInfo& other : model_.graph().initializers) {
-    if (other.name == info.name || other.location != info.location) continue;
-    const std::uint64_t size = model_.load(other).bytes.size();
-    if (other.external_offset < info.external_offset + old_size &&
-        info.external_offset < other.external_offset + size) {
-      // Two tensors over the same bytes: the other one keeps them.
-      set_raw_data(stored, tensor.bytes);
-      keep_old(other.name);
-      return;
-    }
-  }
-  if (tensor.bytes.size() > old_size) {  // a single number spread over the classes
-    set_raw_data(stored, tensor.bytes);
-    patches_[info.location].push_back({info.external_offset, old_size, {}});
-    return;
+    return external_.release(info);
   }
   for (Field& field : stored.fields) {
     if (field.number != schema::tensor::kExternalData) continue;
@@ -133,7 +129,7 @@ void Editor::replace_initializer(const TensorInfo& info, const Tensor& tensor,
       set_text(*entry.find(schema::entry::kValue), std::to_string(tensor.bytes.size()));
     if (key == "checksum") field.removed = true;
   }
-  patches_[info.location].push_back({info.external_offset, old_size, tensor.bytes});
+  external_.replace(info, tensor.bytes);
 }
 
 void Editor::keep_old(const std::string& value) {
@@ -178,6 +174,9 @@ void Editor::drop_producer(const std::string& value) {
   const Node* node = model_.graph().producer(value);
   if (node == nullptr) return;
   graph_.fields[node->field].removed = true;
+  if (const Attribute* const stored = node->attribute("value");
+      stored != nullptr && !stored->tensor.empty())
+    external_.release(model_.tensor_info(stored->tensor, ""));
   for (const std::string& input : node->inputs) {
     const auto found = readers_.find(input);
     if (found == readers_.end()) continue;
@@ -197,15 +196,9 @@ void Editor::drop_initializer(const std::string& name) {
   const TensorInfo* info = model_.graph().initializer(name);
   if (info == nullptr) return;
   graph_.fields[info->field].removed = true;
-  if (!info->location.empty()) {
-    patches_[info->location].push_back(
-        {info->external_offset, model_.load(*info).bytes.size(), {}});
-  }
-  for (const auto* infos : {&model_.graph().inputs, &model_.graph().value_infos}) {
-    for (const ValueInfo& value : *infos) {
-      if (value.name == name) graph_.fields[value.field].removed = true;
-    }
-  }
+  if (!info->location.empty()) external_.release(*info);
+  for (const ValueInfo* const value : model_.graph().infos(name))
+    graph_.fields[value->field].removed = true;
 }
 
 bool Editor::is_read(const std::string& value) const {
@@ -230,13 +223,10 @@ void Editor::set_extent(std::size_t value_info, std::size_t axis, std::size_t ex
 }
 
 void Editor::set_value_info(const std::string& name, const std::vector<std::size_t>& shape) {
-  for (const auto* infos : {&model_.graph().inputs, &model_.graph().value_infos}) {
-    for (const ValueInfo& info : *infos) {
-      if (info.name != name || !info.shape || info.shape->size() != shape.size()) continue;
-      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-        set_extent(info.field, axis, shape[axis]);
-      }
-    }
+  for (const ValueInfo* const info : model_.graph().infos(name)) {
+    if (!info->shape || info->shape->size() != shape.size()) continue;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      set_extent(info->field, axis, shape[axis]);
   }
 }
 
@@ -245,21 +235,29 @@ void Editor::insert_after(const Node& node, Message message) {
   pending_ = {node.field, std::move(message)};
 }
 
-void Editor::finish() {
-  if (!pending_) return;
-  graph_.fields.insert(graph_.fields.begin() + static_cast<std::ptrdiff_t>(pending_->first) + 1,
-                       message_field(schema::graph::kNode, std::move(pending_->second)));
-  pending_.reset();
+Patches Editor::finish() {
+  if (pending_) {
+    graph_.fields.insert(graph_.fields.begin() + static_cast<std::ptrdiff_t>(pending_->first) + 1,
+                         message_field(schema::graph::kNode, std::move(pending_->second)));
+    pending_.reset();
+  }
+  std::vector<std::string> kept;
+  Patches patches = external_.patches(kept);
+  for (const std::string& name : kept) keep_old(name);
+  return patches;
 }
 
 void Editor::drop_dead_node(const Node& node) {
   graph_.fields[node.field].removed = true;
+  if (const Attribute* const value = node.attribute("value");
+      value != nullptr && !value->tensor.empty())
+    external_.release(model_.tensor_info(value->tensor, ""));
   const auto index = static_cast<std::size_t>(&node - model_.graph().nodes.data());
   for (const std::string& input : node.inputs)
     if (const auto readers = readers_.find(input); readers != readers_.end())
       std::erase(readers->second.nodes, index);
-  for (const ValueInfo& value : model_.graph().value_infos)
-    if (value.name == node.outputs[0]) graph_.fields[value.field].removed = true;
+  for (const ValueInfo* const value : model_.graph().infos(node.outputs[0]))
+    graph_.fields[value->field].removed = true;
 }
 
 }  // namespace oubli::onnx

@@ -21,17 +21,20 @@ void set_dims(Message& tensor, std::span<const std::size_t> dims);
 // The numbers of a TensorProto, wherever they were before.
 void set_raw_data(Message& tensor, const std::vector<std::byte>& bytes);
 
-// Edits of the wire tree of a model: constants replaced in place where they have one reader, else
-// under a new name; nodes and stored tensors that go; shapes as they are declared. What was read of
-// the model (`model().graph()`) stays what it was.
+// A copy of a model's message, and edits of it: constants replaced in place where they have one
+// reader, else under a new name; nodes and stored tensors that go; shapes as they are declared. The
+// model itself stays what it is and must outlive the copy.
 class Editor {
  public:
-  explicit Editor(Model& model)
-      : model_(model), graph_(model.graph_message()), readers_(readers_of(model.graph())) {}
+  explicit Editor(const Model& model);
 
-  [[nodiscard]] Model& model() { return model_; }
+  [[nodiscard]] const Model& model() const { return model_; }
+  [[nodiscard]] Message& message() { return message_; }
+  [[nodiscard]] Message& graph() { return graph_; }
   [[nodiscard]] Message& node_message(const Node& node);
   [[nodiscard]] Message& initializer_message(const TensorInfo& info);
+  // The message of the tensor that a Constant node holds as its `value`.
+  [[nodiscard]] Message& value_message(const Node& constant);
 
   // Who reads a value now.
   [[nodiscard]] bool is_read(const std::string& value) const;
@@ -44,6 +47,9 @@ class Editor {
   void replace_constant(const Node& node, std::size_t input, const Constant& constant,
                         const Tensor& tensor, const std::vector<std::size_t>& stored_shape,
                         const std::vector<std::size_t>& used_shape);
+  // Gives a stored tensor, whose message is `stored`, other numbers.
+  void replace_stored(const TensorInfo& info, Message& stored, const Tensor& tensor,
+                      const std::vector<std::size_t>& shape);
   [[nodiscard]] std::string fresh_name(const std::string& base);
   void add_initializer(const std::string& name, const Tensor& tensor,
                        const std::vector<std::size_t>& shape);
@@ -64,24 +70,22 @@ class Editor {
   // What a person should know.
   void note(std::string finding) { findings_.push_back(std::move(finding)); }
 
-  // What external data changes, by location.
-  [[nodiscard]] Patches& patches() { return patches_; }
-  void finish();
+  // Ends editing of the graph. What external data changes, by location.
+  [[nodiscard]] Patches finish();
   [[nodiscard]] std::vector<std::string>& findings() { return findings_; }
   // Old weights are still in the file because something else reads them.
   [[nodiscard]] bool kept_old() const { return kept_old_; }
 
  private:
-  void replace_initializer(const TensorInfo& info, const Tensor& tensor,
-                           const std::vector<std::size_t>& shape);
   void keep_old(const std::string& value);
   // Removes the node that makes `value`, then everything constant that nothing reads any more.
   void drop_producer(const std::string& value);
 
-  Model& model_;
+  const Model& model_;
+  Message message_;
   Message& graph_;
   std::map<std::string, Readers, std::less<>> readers_;
-  Patches patches_;
+  ExternalUse external_;
   std::optional<std::pair<std::size_t, Message>> pending_;
   std::set<std::string> made_;  // names given to new tensors
   std::vector<std::string> findings_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "oubli/onnx/schema.h"
 
@@ -49,63 +50,72 @@ const Step* step_from(Kind kind, const Field& field) {
 // As deep as graphs may nest: node, attribute and graph on each level.
 constexpr int kDeepest = 3 * 32 + 4;
 
-void collect(std::span<const std::byte> bytes, Kind kind, int depth, const std::string& what,
-             std::vector<std::string>& locations) {
+// Calls `visit` for the message of every tensor with external data.
+template <typename Visit>
+void for_each_external(std::span<const std::byte> bytes, Kind kind, int depth,
+                       const std::string& what, const Visit& visit) {
   if (depth > kDeepest) fail(ErrorCode::bad_input, "{}: subgraphs nested more than 32 deep", what);
-  const Message message = Message::parse(bytes, what);
-  if (kind == Kind::tensor) {
-    if (message.number_or(schema::tensor::kDataLocation, 0) != 1) return;
-    for (const Field& field : message.fields) {
-      if (field.number != schema::tensor::kExternalData || field.type != WireType::bytes) continue;
-      const Message entry = Message::parse(field.payload, what);
-      if (entry.text_or(schema::entry::kKey, "") != "location") continue;
-      std::string location(entry.text_or(schema::entry::kValue, ""));
-      if (std::ranges::find(locations, location) == locations.end())
-        locations.push_back(std::move(location));
-    }
+  Field field;
+  FieldReader reader(bytes, what);
+  if (kind != Kind::tensor) {
+    while (reader.next(field))
+      if (const Step* const step = step_from(kind, field))
+        for_each_external(field.payload, step->to, depth + 1, what, visit);
     return;
   }
-  for (const Field& field : message.fields)
-    if (const Step* const step = step_from(kind, field))
-      collect(field.payload, step->to, depth + 1, what, locations);
+  std::uint64_t location = 0;
+  while (reader.next(field))
+    if (field.number == schema::tensor::kDataLocation) location = field.value;
+  if (location == 1) visit(bytes);
 }
 
-void rename_in(Message& message, Kind kind, const std::string& from, const std::string& to,
-               const std::string& what) {
+bool has_external(std::span<const std::byte> bytes, Kind kind, const std::string& what) {
+  bool found = false;
+  for_each_external(bytes, kind, 0, what, [&](std::span<const std::byte>) { found = true; });
+  return found;
+}
+
+using Names = std::map<std::string, std::string, std::less<>>;
+
+void rename_in(Message& message, Kind kind, const Names& names, const std::string& what) {
   if (kind == Kind::tensor) {
     for (Field& field : message.fields) {
       if (field.number != schema::tensor::kExternalData || field.removed) continue;
       Message& entry = open(field, what);
-      if (entry.text_or(schema::entry::kKey, "") == "location" &&
-          entry.text_or(schema::entry::kValue, "") == from)
-        set_text(*entry.find(schema::entry::kValue), to);
+      if (entry.text_or(schema::entry::kKey, "") != "location") continue;
+      const auto found = names.find(entry.text_or(schema::entry::kValue, ""));
+      if (found != names.end()) set_text(*entry.find(schema::entry::kValue), found->second);
     }
     return;
   }
   for (Field& field : message.fields) {
     const Step* const step = step_from(kind, field);
-    if (step == nullptr) continue;
-    if (!field.message) {  // opened only if there is something to rename
-      std::vector<std::string> locations;
-      collect(field.payload, step->to, 0, what, locations);
-      if (std::ranges::find(locations, from) == locations.end()) continue;
-    }
-    rename_in(open(field, what), step->to, from, to, what);
+    // Opened only if there is something to rename.
+    if (step != nullptr && (field.message || has_external(field.payload, step->to, what)))
+      rename_in(open(field, what), step->to, names, what);
   }
 }
 
 }  // namespace
 
-std::vector<std::string> external_locations(std::span<const std::byte> model,
-                                            const std::string& what) {
+std::vector<TensorInfo> external_tensors(const Model& model) {
+  std::vector<TensorInfo> tensors;
+  for_each_external(
+      model.bytes(), Kind::model, 0, model.what(),
+      [&](std::span<const std::byte> tensor) { tensors.push_back(model.tensor_info(tensor, "")); });
+  return tensors;
+}
+
+std::vector<std::string> external_locations(const Model& model) {
   std::vector<std::string> locations;
-  collect(model, Kind::model, 0, what, locations);
+  std::set<std::string> seen;
+  for (const TensorInfo& tensor : external_tensors(model))
+    if (seen.insert(tensor.location).second) locations.push_back(tensor.location);
   return locations;
 }
 
-void rename_location(Message& model, const std::string& from, const std::string& to,
-                     const std::string& what) {
-  rename_in(model, Kind::model, from, to, what);
+void rename_locations(Message& model, const Names& names, const std::string& what) {
+  if (!names.empty()) rename_in(model, Kind::model, names, what);
 }
 
 }  // namespace oubli::onnx

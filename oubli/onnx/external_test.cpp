@@ -8,8 +8,15 @@
 namespace oubli::onnx {
 namespace {
 
+// Names are given once in a graph.
+std::string fresh() {
+  static int count = 0;
+  return fmt::format("v{}", count++);
+}
+
 Message external_tensor(const std::string& location) {
   Message tensor;
+  tensor.add(bytes_field(schema::tensor::kName, fresh()));
   tensor.add(varint_field(schema::tensor::kDims, 2));
   Message entry;
   entry.add(bytes_field(schema::entry::kKey, "location"));
@@ -26,7 +33,7 @@ Message wrap(std::uint32_t number, Message inner) {
 }
 
 Message node_with(std::uint32_t number, Message value) {
-  Message node = node_message("If", {"c"}, {"y"}, {}, "");
+  Message node = node_message("If", {"c"}, {fresh()}, {}, "");
   node.add(message_field(schema::node::kAttribute, wrap(number, std::move(value))));
   return node;
 }
@@ -69,7 +76,7 @@ const std::vector<std::string> kPlaces{
 
 TEST(ExternalData, IsFoundWhereverItIs) {
   const auto bytes = model_with_all_places();
-  EXPECT_EQ(external_locations(bytes, "test"), kPlaces);
+  EXPECT_EQ(external_locations(Model(bytes, "test")), kPlaces);
 }
 
 TEST(ExternalData, OfTensorsThatHoldTheirNumbersIsNone) {
@@ -77,18 +84,20 @@ TEST(ExternalData, OfTensorsThatHoldTheirNumbersIsNone) {
   set_varint(*tensor.find(schema::tensor::kDataLocation), 0);
   const auto bytes =
       wrap(schema::model::kGraph, wrap(schema::graph::kInitializer, std::move(tensor))).encode();
-  EXPECT_TRUE(external_locations(bytes, "test").empty());
+  EXPECT_TRUE(external_locations(Model(bytes, "test")).empty());
 }
 
 TEST(ExternalData, IsRenamedWhereverItIs) {
   const auto bytes = model_with_all_places();
   for (std::size_t i = 0; i < kPlaces.size(); ++i) {
     Message model = Message::parse(bytes, "test");
-    rename_location(model, kPlaces[i], "new", "test");
+    rename_locations(model, {{kPlaces[i], "new"}}, "test");
     std::vector<std::string> wanted = kPlaces;
     wanted[i] = "new";
-    EXPECT_EQ(external_locations(model.encode(), "test"), wanted);
-    rename_location(model, "new", kPlaces[i], "test");  // through messages that are open by now
+    const auto renamed = model.encode();
+    EXPECT_EQ(external_locations(Model(renamed, "test")), wanted);
+    // Through messages that are open by now.
+    rename_locations(model, {{"new", kPlaces[i]}}, "test");
     EXPECT_EQ(model.encode(), bytes) << kPlaces[i];
   }
 }
@@ -97,11 +106,13 @@ TEST(ExternalData, NestingHasAnEnd) {
   Message graph = wrap(schema::graph::kInitializer, external_tensor("deep"));
   for (int depth = 0; depth < 200; ++depth)
     graph = wrap(schema::graph::kNode, node_with(schema::attribute::kGraph, std::move(graph)));
-  const auto bytes =
+  Message message =
       wrap(schema::model::kFunctions,
-           wrap(schema::function::kNode, node_with(schema::attribute::kGraph, std::move(graph))))
-          .encode();
-  EXPECT_THROW((void)external_locations(bytes, "test"), Error);
+           wrap(schema::function::kNode, node_with(schema::attribute::kGraph, std::move(graph))));
+  message.add(message_field(schema::model::kGraph, {}));
+  const auto bytes = message.encode();
+  const Model model(bytes, "test");
+  EXPECT_THROW((void)external_locations(model), Error);
 }
 
 }  // namespace

@@ -197,38 +197,14 @@ std::uint64_t data_type_of(DType type) {
   return 0;
 }
 
-const Attribute* Node::attribute(std::string_view attribute_name) const {
-  const auto found = std::ranges::find(attributes, attribute_name, &Attribute::name);
-  return found == attributes.end() ? nullptr : &*found;
-}
-
-std::int64_t Node::int_or(std::string_view attribute_name, std::int64_t otherwise) const {
-  const Attribute* found = attribute(attribute_name);
-  return found == nullptr ? otherwise : found->i;
-}
-
-float Node::float_or(std::string_view attribute_name, float otherwise) const {
-  const Attribute* found = attribute(attribute_name);
-  return found == nullptr ? otherwise : found->f;
-}
-
-std::string Node::describe() const {
-  const std::string operation = domain.empty() ? op_type : domain + "." + op_type;
-  if (!name.empty()) return fmt::format("{} node '{}'", operation, name);
-  return fmt::format("{} node of '{}'", operation, outputs.empty() ? "" : outputs.front());
-}
-
-const TensorInfo* Graph::initializer(std::string_view tensor_name) const {
-  const auto found = std::ranges::find(initializers, tensor_name, &TensorInfo::name);
-  return found == initializers.end() ? nullptr : &*found;
-}
-
-const Node* Graph::producer(std::string_view value) const {
-  if (value.empty()) return nullptr;
-  for (const Node& node : nodes) {
-    if (std::ranges::find(node.outputs, value) != node.outputs.end()) return &node;
-  }
-  return nullptr;
+std::optional<std::uint64_t> TensorInfo::bytes() const {
+  const std::optional<DType> dtype = dtype_of(data_type);
+  if (!dtype) return std::nullopt;
+  std::uint64_t total = size_of(*dtype);
+  for (const std::int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(total, static_cast<std::uint64_t>(dim), &total))
+      return std::nullopt;
+  return total;
 }
 
 Model::Model(const std::filesystem::path& path,
@@ -247,15 +223,19 @@ Model::Model(std::span<const std::byte> bytes, std::string what, std::filesystem
 }
 
 void Model::read() {
-  message_ = Message::parse(bytes_, what_);
-  ir_version_ = static_cast<std::int64_t>(message_.number_or(schema::model::kIrVersion, 0));
-  producer_name_ = message_.text_or(schema::model::kProducerName, "");
   std::size_t graphs = 0;
-  for (std::size_t i = 0; i < message_.fields.size(); ++i) {
-    const Field& field = message_.fields[i];
-    if (field.type != WireType::bytes) continue;
+  std::span<const std::byte> graph_bytes;
+  Field field;
+  FieldReader in_model(bytes_, what_);
+  for (std::size_t i = 0; in_model.next(field); ++i) {
+    if (field.type != WireType::bytes) {
+      if (field.number == schema::model::kIrVersion)
+        ir_version_ = static_cast<std::int64_t>(field.value);
+      continue;
+    }
     if (field.number == schema::model::kGraph) {
       graph_field_ = i;
+      graph_bytes = field.payload;
       ++graphs;
     } else if (field.number == schema::model::kOpsetImport) {
       const Message entry = Message::parse(field.payload, what_);
@@ -272,16 +252,23 @@ void Model::read() {
   if (graphs != 1) {
     fail(ErrorCode::bad_input, "{}: holds {} graphs, wanted an ONNX model with one", what_, graphs);
   }
-  Message& message = graph_message();
-  graph_.name = message.text_or(schema::graph::kName, "");
-  for (std::size_t i = 0; i < message.fields.size(); ++i) {
-    const Field& field = message.fields[i];
+  read_graph(graph_bytes);
+  graph_.index(what_);
+}
+
+void Model::read_graph(std::span<const std::byte> bytes) {
+  Field field;
+  FieldReader reader(bytes, what_);
+  for (std::size_t i = 0; reader.next(field); ++i) {
     if (field.type != WireType::bytes) continue;
     const auto add_value = [&](std::vector<ValueInfo>& values) {
       values.push_back(read_value_info(field.payload, what_));
       values.back().field = i;
     };
     switch (field.number) {
+      case schema::graph::kName:
+        graph_.name = as_text(field.payload);
+        break;
       case schema::graph::kNode:
         graph_.nodes.push_back(read_node(field.payload, what_));
         graph_.nodes.back().field = i;
@@ -304,8 +291,6 @@ void Model::read() {
     }
   }
 }
-
-Message& Model::graph_message() { return open(message_.fields[graph_field_], what_); }
 
 const MetadataEntry* Model::metadata(std::string_view key) const {
   const auto found = std::ranges::find(metadata_, key, &MetadataEntry::key);
@@ -332,7 +317,7 @@ TensorInfo Model::tensor_info(std::span<const std::byte> tensor_message,
     if (key == "length") info.external_length = parse_number(value, what_, key);
   }
   if (info.location.empty()) {
-    fail(ErrorCode::bad_input, "{}: tensor '{}' has external data without a location", what_,
+    fail(ErrorCode::bad_input, "{}: tensor '{}' has external data at no location", what_,
          info.name);
   }
   return info;

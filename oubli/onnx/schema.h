@@ -7,9 +7,9 @@
 namespace oubli::onnx::schema {
 
 namespace model {
-inline constexpr std::uint32_t kIrVersion = 1, kProducerName = 2, kProducerVersion = 3, kGraph = 7,
-                               kOpsetImport = 8, kMetadata = 14, kTrainingInfo = 20,
-                               kFunctions = 25;
+inline constexpr std::uint32_t kIrVersion = 1, kProducerName = 2, kProducerVersion = 3,
+                               kDocString = 6, kGraph = 7, kOpsetImport = 8, kMetadata = 14,
+                               kTrainingInfo = 20, kFunctions = 25;
 }
 namespace opset {
 inline constexpr std::uint32_t kDomain = 1, kVersion = 2;
@@ -18,8 +18,9 @@ namespace entry {  // StringStringEntryProto
 inline constexpr std::uint32_t kKey = 1, kValue = 2;
 }
 namespace graph {
-inline constexpr std::uint32_t kNode = 1, kName = 2, kInitializer = 5, kInput = 11, kOutput = 12,
-                               kValueInfo = 13, kQuantization = 14, kSparseInitializer = 15;
+inline constexpr std::uint32_t kNode = 1, kName = 2, kInitializer = 5, kDocString = 10, kInput = 11,
+                               kOutput = 12, kValueInfo = 13, kQuantization = 14,
+                               kSparseInitializer = 15;
 }
 namespace node {
 inline constexpr std::uint32_t kInput = 1, kOutput = 2, kName = 3, kOpType = 4, kAttribute = 5,

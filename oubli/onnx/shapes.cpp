@@ -122,7 +122,7 @@ Shapes::Shapes(const Model& model) : model_(model) {
   }
   for (const ValueInfo& input : graph.inputs) {
     if (shapes_.contains(input.name) || !input.shape || input.shape->empty()) continue;
-    if (!input.shape->front().symbol.empty()) batch_symbols_.push_back(input.shape->front().symbol);
+    if (!input.shape->front().symbol.empty()) batch_symbols_.insert(input.shape->front().symbol);
     declare(input);
     const auto declared = declared_.find(input.name);
     if (declared == declared_.end()) continue;
@@ -162,8 +162,7 @@ void Shapes::declare(const ValueInfo& info) {
   Shape shape;
   for (const Dimension& dim : *info.shape) {
     const bool known = dim.value && *dim.value > 0;  // 0 and -1 stand for unknown in some files
-    const bool batch = !dim.symbol.empty() &&
-                       std::ranges::find(batch_symbols_, dim.symbol) != batch_symbols_.end();
+    const bool batch = !dim.symbol.empty() && batch_symbols_.contains(dim.symbol);
     shape.push_back({known ? dim.value : std::nullopt, batch});
   }
   declared_[info.name] = std::move(shape);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,7 @@ class Shapes {
   [[nodiscard]] const Shape* input_shape(const Node& node, std::size_t input) const;
 
   const Model& model_;
-  std::vector<std::string> batch_symbols_;
+  std::set<std::string, std::less<>> batch_symbols_;
   std::map<std::string, Shape, std::less<>> declared_;
   std::map<std::string, Shape, std::less<>> shapes_;
   std::map<std::string, std::vector<Entry>, std::less<>> entries_;

@@ -36,14 +36,14 @@ std::uint64_t payload_size(const Field& field) {
 
 // A header that still says the truth is kept, even if a longer encoding than needed.
 bool keeps_header(const Field& field, std::uint64_t size) {
-  if (field.header.empty()) return false;
+  if (field.header_size == 0) return false;
   return !field.message || size == field.payload.size();
 }
 
 void own(Field& field, std::vector<std::byte> bytes) {
-  field.owned = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  field.owned = std::make_unique<const std::vector<std::byte>>(std::move(bytes));
   field.payload = *field.owned;
-  field.header = {};
+  field.header_size = 0;
   field.message.reset();
 }
 
@@ -76,54 +76,61 @@ std::optional<std::uint64_t> take_varint(std::span<const std::byte>& bytes) {
   return std::nullopt;
 }
 
-Message Message::parse(std::span<const std::byte> bytes, const std::string& what) {
-  Message message;
-  std::span<const std::byte> rest = bytes;
-  while (!rest.empty()) {
-    const std::size_t begin = bytes.size() - rest.size();
-    const auto damaged = [&](std::string_view problem) {
-      fail(ErrorCode::bad_input, "{}: not a valid protobuf message: {} at byte {} of {}", what,
-           problem, begin, bytes.size());
-    };
-    Field field;
-    const std::optional<std::uint64_t> tag = take_varint(rest);
-    if (!tag || (*tag >> 3) == 0 || (*tag >> 3) > 0x1fffffff) damaged("a damaged field tag");
-    field.number = static_cast<std::uint32_t>(*tag >> 3);
-    std::size_t size = 0;
-    switch (*tag & 7) {
-      case 0: {
-        field.type = WireType::varint;
-        std::span<const std::byte> after = rest;
-        const std::optional<std::uint64_t> value = take_varint(after);
-        if (!value) damaged("a damaged number");
-        field.value = *value;
-        size = rest.size() - after.size();
-        break;
-      }
-      case 1:
-      case 5: {
-        field.type = (*tag & 7) == 1 ? WireType::fixed64 : WireType::fixed32;
-        size = field.type == WireType::fixed64 ? 8 : 4;
-        if (rest.size() < size) damaged("a number cut short");
-        field.value = little_endian(rest.first(size));
-        break;
-      }
-      case 2: {
-        field.type = WireType::bytes;
-        const std::optional<std::uint64_t> length = take_varint(rest);
-        if (!length) damaged("a damaged length");
-        if (*length > rest.size()) damaged("a length beyond the end");
-        size = static_cast<std::size_t>(*length);
-        break;
-      }
-      default:
-        damaged("a field of an unknown wire type");
+void FieldReader::damaged(std::size_t at, std::string_view problem) const {
+  fail(ErrorCode::bad_input, "{}: not a valid protobuf message: {} at byte {} of {}", what_,
+       problem, at, bytes_.size());
+}
+
+bool FieldReader::next(Field& field) {
+  if (rest_.empty()) return false;
+  const std::size_t begin = bytes_.size() - rest_.size();
+  const std::optional<std::uint64_t> tag = take_varint(rest_);
+  if (!tag || (*tag >> 3) == 0 || (*tag >> 3) > 0x1fffffff) damaged(begin, "a damaged field tag");
+  field.number = static_cast<std::uint32_t>(*tag >> 3);
+  field.value = 0;
+  std::size_t size = 0;
+  switch (*tag & 7) {
+    case 0: {
+      field.type = WireType::varint;
+      std::span<const std::byte> after = rest_;
+      const std::optional<std::uint64_t> value = take_varint(after);
+      if (!value) damaged(begin, "a damaged number");
+      field.value = *value;
+      size = rest_.size() - after.size();
+      break;
     }
-    field.header = bytes.subspan(begin, bytes.size() - rest.size() - begin);
-    field.payload = rest.first(size);
-    rest = rest.subspan(size);
-    message.fields.push_back(std::move(field));
+    case 1:
+    case 5:
+      field.type = (*tag & 7) == 1 ? WireType::fixed64 : WireType::fixed32;
+      size = field.type == WireType::fixed64 ? 8 : 4;
+      if (rest_.size() < size) damaged(begin, "a number cut short");
+      field.value = little_endian(rest_.first(size));
+      break;
+    case 2: {
+      field.type = WireType::bytes;
+      const std::optional<std::uint64_t> length = take_varint(rest_);
+      if (!length) damaged(begin, "a damaged length");
+      if (*length > rest_.size()) damaged(begin, "a length beyond the end");
+      size = static_cast<std::size_t>(*length);
+      break;
+    }
+    default:
+      damaged(begin, "a field of an unknown wire type");
   }
+  field.header_size = static_cast<std::uint8_t>(bytes_.size() - rest_.size() - begin);
+  field.payload = rest_.first(size);
+  rest_ = rest_.subspan(size);
+  return true;
+}
+
+Message Message::parse(std::span<const std::byte> bytes, const std::string& what) {
+  std::size_t count = 0;  // first, so that no room is taken in vain
+  Field next;
+  for (FieldReader reader(bytes, what); reader.next(next);) ++count;
+  Message message;
+  message.fields.resize(count);
+  FieldReader reader(bytes, what);
+  for (Field& field : message.fields) (void)reader.next(field);
   return message;
 }
 
@@ -160,7 +167,7 @@ std::uint64_t Message::encoded_size() const {
     if (field.removed) continue;
     const std::uint64_t size = payload_size(field);
     if (keeps_header(field, size)) {
-      total += field.header.size() + size;
+      total += field.header_size + size;
     } else {
       total += varint_size(tag_of(field)) + size;
       if (field.type == WireType::bytes) total += varint_size(size);
@@ -181,8 +188,8 @@ void Message::write(const Sink& sink) const {
     const std::uint64_t size = payload_size(field);
     if (keeps_header(field, size)) {
       if (!field.message) {
-        const std::byte* const begin = field.header.data();
-        const std::size_t length = field.header.size() + field.payload.size();
+        const std::byte* const begin = field.payload.data() - field.header_size;
+        const std::size_t length = field.header_size + field.payload.size();
         if (!run.empty() && run.data() + run.size() == begin) {
           run = {run.data(), run.size() + length};
         } else {
@@ -192,7 +199,7 @@ void Message::write(const Sink& sink) const {
         continue;
       }
       flush();
-      sink(field.header);
+      sink({field.payload.data() - field.header_size, field.header_size});
     } else {
       flush();
       std::vector<std::byte> header;

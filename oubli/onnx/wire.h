@@ -27,17 +27,18 @@ using Sink = std::function<void(std::span<const std::byte>)>;
 
 class Message;
 
-// One field. `header` (tag and, for bytes, length) and `payload` are the file's own bytes, which
-// must outlive the field, unless it was made or edited here.
+// One field. Its header (tag and, for bytes, length) and `payload` are the file's own bytes, one
+// after the other, which must outlive the field, unless it was made or edited here. Small: a file
+// may have as many fields as half its bytes.
 struct Field {
   std::uint32_t number = 0;
   WireType type = WireType::varint;
-  std::uint64_t value = 0;  // of a varint, fixed32 or fixed64
-  std::span<const std::byte> header;
-  std::span<const std::byte> payload;
-  std::shared_ptr<const std::vector<std::byte>> owned;  // what `payload` points into, if made here
-  std::unique_ptr<Message> message;                     // the payload, opened
   bool removed = false;  // still here, so that indices of other fields stay, but not written
+  std::uint8_t header_size = 0;  // 0: made or edited here
+  std::uint64_t value = 0;       // of a varint, fixed32 or fixed64
+  std::span<const std::byte> payload;
+  std::unique_ptr<const std::vector<std::byte>> owned;  // what `payload` points into, if made here
+  std::unique_ptr<Message> message;                     // the payload, opened
 
   Field();
   ~Field();
@@ -55,6 +56,22 @@ struct Field {
 [[nodiscard]] Field message_field(std::uint32_t number, Message message);
 [[nodiscard]] Field packed_field(std::uint32_t number, std::span<const std::int64_t> values);
 [[nodiscard]] Field packed_field(std::uint32_t number, std::span<const float> values);
+
+// Reads the fields of a message one by one, without keeping them. Error{bad_input} naming `what`
+// and the offset, if the bytes are not a message.
+class FieldReader {
+ public:
+  FieldReader(std::span<const std::byte> bytes, const std::string& what)
+      : bytes_(bytes), rest_(bytes), what_(what) {}
+  // Whether there was another one; it is put in `field`.
+  bool next(Field& field);
+
+ private:
+  [[noreturn]] void damaged(std::size_t at, std::string_view problem) const;
+
+  std::span<const std::byte> bytes_, rest_;
+  const std::string& what_;
+};
 
 class Message {
  public:

@@ -67,9 +67,10 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
       RandomStream random(1, task_id("runner"));
       std::vector<Sample> samples;
       for (int i = 0; i < 3; ++i) samples.push_back(random_sample(expected, random));
-      const ModelRunner runner(runtime, model, {}, samples.front());
+      const auto engine = onnx_runtime_engine(runtime);
+      const ModelRunner runner(*engine, model, {}, samples.front());
       EXPECT_EQ(runner.as_float(), expected["kind"] == "bf16");
-      const ModelRunner::Batch before = runner.run(samples);
+      const ModelOutputs before = runner.run(samples);
       EXPECT_LE(head_mismatch(model.head(), before), 1);
       // A wrong layer would be noticed.
       HeadView wrong = model.head();
@@ -82,8 +83,8 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
       StagedModel staged = model.stage(naive.filter.apply(model.head()), retained, path, true);
       // Run from the temporaries, before anything has its final name.
       const auto& written = dynamic_cast<const OnnxModel&>(*staged.written);
-      const ModelRunner after_runner(runtime, written, {}, samples.front());
-      const ModelRunner::Batch after = after_runner.run(samples);
+      const ModelRunner after_runner(*engine, written, {}, samples.front());
+      const ModelOutputs after = after_runner.run(samples);
       EXPECT_LE(head_mismatch(written.head(), after), 1);
       ASSERT_EQ(after.logits.cols(), 4U);
       for (std::size_t i = 0; i < 3; ++i) {
@@ -104,7 +105,8 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
     sample.array = to_tensor(std::vector<double>(18, 1), DType::f32);
     sample.array.shape = {3, 6};
   }
-  const ModelRunner runner(OnnxRuntime::open(libraries().front()), several, {}, samples.front());
+  const auto engine = onnx_runtime_engine(OnnxRuntime::open(libraries().front()));
+  const ModelRunner runner(*engine, several, {}, samples.front());
   try {
     (void)runner.run(samples);
     ADD_FAILURE() << "took some of the rows";
@@ -123,8 +125,8 @@ TEST(ModelRunner, RoundingNearZeroIsAbsolute) {
   weights.shape = {2, 1};
   HeadView head;
   head.weights = weights.view("W");
-  const ModelRunner::Batch batch{Matrix<float>(1, 1, {0.4F}),
-                                 Matrix<float>(1, 2, {0, static_cast<float>(smallest)})};
+  const ModelOutputs batch{Matrix<float>(1, 1, {0.4F}),
+                           Matrix<float>(1, 2, {0, static_cast<float>(smallest)})};
   EXPECT_LE(head_mismatch(head, batch), 1);
   head.weight_scale = 8;
   EXPECT_GT(head_mismatch(head, batch), 1);

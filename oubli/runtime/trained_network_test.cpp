@@ -110,16 +110,16 @@ TEST(TrainedNetwork, RunsWithoutOnnxRuntime) {
       pixel = static_cast<float>(samples[n].pixels.back()) / 255.0F;
     }
   }
-  const ModelRunner runner(nullptr, model, {}, samples.front());
-  const ModelRunner::Batch batch = runner.run(samples);
+  const ModelRunner runner(*built_in_engine(), model, {}, samples.front());
+  const ModelOutputs batch = runner.run(samples);
   const Matrix<float> logits = network.logits(images);
   ASSERT_EQ(batch.logits.rows(), samples.size());
   for (std::size_t i = 0; i < logits.flat().size(); ++i)  // pixels / 255 against pixels x (1/255)
     EXPECT_NEAR(batch.logits.flat()[i], logits.flat()[i], 1e-4F);
   EXPECT_LE(head_mismatch(model.head(), batch), 1);
-  EXPECT_EQ(describe_runtime(nullptr), "built in (oubli/nn)");
+  EXPECT_EQ(built_in_engine()->describe(), "built in (oubli/nn)");
   // A runtime that was asked for is never passed over.
-  EXPECT_THROW((void)runtime_for(model, fs::path("/nonexistent/libonnxruntime.so")), Error);
+  EXPECT_THROW((void)engine_for(model, fs::path("/nonexistent/libonnxruntime.so")), Error);
 }
 
 }  // namespace

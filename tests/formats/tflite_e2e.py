@@ -103,6 +103,15 @@ class Tflite(FormatCase):
         )
         self.assertIn("--method naive", self.forget("int8.tflite", *words, out="q.tflite", code=4))
 
+    def test_a_copy_of_a_quantised_row_is_told(self):
+        old = self.models["int8"]
+        self.write("copy", old + Q[GONE].tobytes())
+        words = ["--class", GONE, "--method", "naive"]
+        said = self.forget("copy.tflite", *words, out="copied.tflite")
+        self.assertIn("still holds the weights of forgotten class 3", said)
+        said = self.forget("int8.tflite", *words, out="clean.tflite")
+        self.assertNotIn("still holds the weights", said)
+
     def test_labels(self):
         said = self.forget(
             "labels.tflite", "--class", "dog", "--method", "naive", out="named.tflite"

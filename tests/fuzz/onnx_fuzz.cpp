@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     onnx::Model model(bytes, "fuzz", "/nonexistent");
-    const std::vector<std::byte> same = model.message().encode();
+    const std::vector<std::byte> same = onnx::Message::parse(bytes, "fuzz").encode();
     if (same.size() != bytes.size() || !std::equal(same.begin(), same.end(), bytes.begin()))
       std::abort();
     for (const onnx::TensorInfo& tensor : model.graph().initializers) {
@@ -29,6 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     (void)places_with_name(bytes, "fuzz", "bee");
     const OnnxHead head = find_onnx_head(model);
     validate(head.view());
+    head.require_enough_classes(model);
     fuzz::may_refuse([&] {
       static const fuzz::Scratch scratch;
       const auto names = OnnxModel(scratch.put("x.onnx", {data, size})).class_names();
@@ -38,10 +39,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const NewHead new_head =
         plan_filtration(head.view(), std::nullopt, forget, {.method = Method::naive})
             .filter.apply(head.view());
-    (void)rewrite_onnx(model, head, new_head, forget, "new.onnx");
-    const std::vector<std::byte> rewritten = model.message().encode();
+    const std::vector<std::byte> rewritten =
+        rewrite_onnx(model, head, new_head, forget, "new.onnx").message.encode();
     const onnx::Model read(rewritten, "rewritten", "/nonexistent");
-    const OnnxHead found = find_onnx_head(read, false);
+    const OnnxHead found = find_onnx_head(read);
     if (found.classes() + 1 != head.classes()) std::abort();
   } catch (const Error&) {
   }

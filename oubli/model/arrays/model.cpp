@@ -1,7 +1,7 @@
 #include "oubli/model/arrays/model.h"
 
 #include "oubli/base/error.h"
-#include "oubli/model/residue.h"
+#include "oubli/model/mentions.h"
 
 namespace oubli {
 

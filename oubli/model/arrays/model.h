@@ -20,6 +20,11 @@ class ArrayModel final : public ModelFile {
   [[nodiscard]] std::vector<std::filesystem::path> files() const override { return {path()}; }
   void check_unchanged() const override { file_->file().check_unchanged(); }
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
+  void for_each_packed(
+      const std::function<bool(const std::string& where, std::span<const std::byte>)>& visit)
+      const override {
+    file_->for_each_packed(visit);
+  }
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
 

@@ -11,7 +11,7 @@
 #include "oubli/base/atomic_folder.h"
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"
-#include "oubli/model/residue.h"
+#include "oubli/model/mentions.h"
 
 namespace oubli {
 

@@ -11,7 +11,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"
 #include "oubli/base/names.h"
-#include "oubli/model/residue.h"
+#include "oubli/model/mentions.h"
 
 namespace oubli {
 

@@ -48,7 +48,7 @@ class KerasModel final : public ModelFile {
 
   MappedFile file_;
   std::optional<ZipArchive> zip_;  // .keras
-  SharedTensor unpacked_;         // its model.weights.h5
+  SharedTensor unpacked_;          // its model.weights.h5
   std::optional<Hdf5File> hdf5_;
   std::string config_text_;
   std::uint64_t config_at_ = 0;  // in the HDF5 file

@@ -65,6 +65,8 @@ struct OnnxHead {
   [[nodiscard]] std::size_t classes() const { return view().classes(); }
   // "Gemm node 'fc': 1000 classes x 2048 features, float32"
   [[nodiscard]] std::string describe() const;
+  // Error{unfilterable} if there are too few classes to lose one.
+  void require_enough_classes(const onnx::Model& model) const;
 };
 
 // Error{unfilterable} that names the node.
@@ -72,9 +74,9 @@ struct OnnxHead {
                               std::string_view reason);
 
 // Walks back from the outputs to the layer that makes the logits and forward again over all that
-// depends on them. Error{unfilterable} with a reason that a person can act on. Without `to_filter`
-// it may be a head with too few classes to lose one: a new model that is only looked at.
-[[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, bool to_filter = true);
+// depends on them. Error{unfilterable} with a reason that a person can act on. It may be a head
+// with too few classes to lose one: a new model that is only looked at.
+[[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model);
 
 // Error{unfilterable} if the graph asks for more than `left` classes: a TopK.
 void check_enough_left(const onnx::Model& model, const OnnxHead& head, std::size_t left);

@@ -1,6 +1,7 @@
 #include "oubli/model/onnx/labels.h"
 
 #include <algorithm>
+#include <map>
 
 #include "oubli/model/onnx/axes.h"
 #include "oubli/onnx/constants.h"
@@ -37,11 +38,13 @@ void check_labels(const Model& model, const Node& node, std::size_t classes) {
 }
 
 void check_label_readers(const Model& model, const std::vector<std::string>& tables) {
+  if (tables.empty()) return;
   const auto readers = onnx::readers_of(model.graph());
-  for (const std::string& table : tables) {
-    const onnx::Readers& all = readers.at(table);
-    if (all.graph_output || all.subgraph ||
-        std::ranges::count(tables, table) != static_cast<std::ptrdiff_t>(all.nodes.size())) {
+  std::map<std::string_view, std::size_t> uses;
+  for (const std::string& table : tables) ++uses[table];
+  for (const auto& [table, count] : uses) {
+    const onnx::Readers& all = readers.find(table)->second;
+    if (all.graph_output || all.subgraph || count != all.nodes.size()) {
       fail(ErrorCode::unfilterable,
            "{}: the labels '{}' are used elsewhere too, where all of them may be needed",
            model.what(), table);
@@ -86,9 +89,7 @@ void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t clas
     stored = &editor.initializer_message(*initializer);
     info = *initializer;
   } else {
-    Message& message =
-        onnx::open(editor.node_message(*maker).fields[attribute->field], model.what());
-    stored = &onnx::open(*message.find(schema::attribute::kTensor), model.what());
+    stored = &editor.value_message(*maker);
     info = model.tensor_info(attribute->tensor, value);
   }
   std::vector<std::size_t> shape(info.dims.begin(), info.dims.end());
@@ -98,9 +99,9 @@ void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t clas
     fail(ErrorCode::unfilterable, "{}: the labels '{}' are not one per class", model.what(), value);
   }
   *axis = classes - forget.size();
-  set_dims(*stored, shape);
-  editor.set_value_info(value, shape);
   if (!onnx::dtype_of(info.data_type)) {  // strings
+    set_dims(*stored, shape);
+    editor.set_value_info(value, shape);
     std::size_t index = 0;
     for (Field& field : stored->fields) {
       if (field.number != schema::tensor::kStringData) continue;
@@ -110,13 +111,13 @@ void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t clas
   }
   const SharedTensor loaded = model.load(info);
   const std::size_t size = size_of(loaded.dtype);
-  std::vector<std::byte> kept;
+  Tensor kept{loaded.dtype, shape, {}};
   for (std::size_t i = 0; i < classes; ++i) {
     if (is_forgotten(i)) continue;
     const auto element = loaded.bytes.subspan(i * size, size);
-    kept.insert(kept.end(), element.begin(), element.end());
+    kept.bytes.insert(kept.bytes.end(), element.begin(), element.end());
   }
-  set_raw_data(*stored, kept);
+  editor.replace_stored(info, *stored, kept, shape);
   // 0, 1, 2, ...: these are no names but the old numbers, which stay what callers know.
   editor.note(fmt::format("labels '{}' keep their numbers, without the forgotten ones", value));
 }

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <set>
 
+#include "oubli/model/mentions.h"
 #include "oubli/model/name_text.h"
 #include "oubli/model/onnx/labels.h"
 #include "oubli/model/onnx/rewrite.h"
-#include "oubli/model/residue.h"
 #include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
 #include "oubli/onnx/side_files.h"
@@ -19,10 +19,11 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<std::size_t> forgotten_of(std::size_t classes, std::span<const std::size_t> retained) {
+  std::vector<bool> stays(classes);
+  for (const std::size_t i : retained) stays[i] = true;
   std::vector<std::size_t> forget;
-  for (std::size_t i = 0; i < classes; ++i) {
-    if (std::ranges::find(retained, i) == retained.end()) forget.push_back(i);
-  }
+  for (std::size_t i = 0; i < classes; ++i)
+    if (!stays[i]) forget.push_back(i);
   return forget;
 }
 
@@ -43,30 +44,19 @@ const fs::path& require_no_choice(const fs::path& path, const HeadChoice& choice
 }  // namespace
 
 OnnxModel::OnnxModel(const fs::path& path, const HeadChoice& choice)
-    : OnnxModel(require_no_choice(path, choice), false) {}
+    : OnnxModel(require_no_choice(path, choice), std::map<std::string, fs::path>()) {}
 
-OnnxModel::OnnxModel(const fs::path& path, bool to_filter)
+OnnxModel::OnnxModel(const fs::path& path, std::map<std::string, fs::path> side_files)
     : ModelFile(path),
-      model_(path),
-      head_(find_onnx_head(model_, to_filter)),
-      head_view_(head_.view()),
-      can_forget_(to_filter) {
-  validate(head_view_);
-  check_locations();
-}
-
-OnnxModel::OnnxModel(const fs::path& path, const std::map<std::string, fs::path>& side_files)
-    : ModelFile(path),
-      model_(path, side_files),
-      head_(find_onnx_head(model_, false)),
-      head_view_(head_.view()),
-      can_forget_(false) {
+      model_(path, std::move(side_files)),
+      head_(find_onnx_head(model_)),
+      head_view_(head_.view()) {
   validate(head_view_);
   check_locations();
 }
 
 void OnnxModel::check_locations() {
-  locations_ = onnx::external_locations(model_.bytes(), model_.what());
+  locations_ = onnx::external_locations(model_);
   for (const std::string& location : locations_) (void)model_.side_path(location);
 }
 
@@ -77,6 +67,9 @@ std::vector<OnnxModel::NameList> OnnxModel::name_lists() const {
     for (const NameEntry& found : names_in_entry(entry.key, entry.value))
       if (found.names.names().size() == classes)
         lists.push_back({fmt::format("metadata '{}'", entry.key), found.names.names()});
+  for (const onnx::ValueInfo& output : model_.graph().outputs)
+    if (const auto names = NameText::parse(output.name); names && names->names().size() == classes)
+      lists.push_back({fmt::format("output name '{}'", output.name), names->names()});
   for (const std::string& value : head_.tail.label_constants)
     if (std::vector<std::string> texts = label_texts(model_, value, classes); !texts.empty())
       lists.push_back({fmt::format("labels '{}'", value), std::move(texts)});
@@ -108,7 +101,7 @@ std::vector<Finding> OnnxModel::places_of_other_names(const ModelFile& written,
 }
 
 std::vector<Finding> OnnxModel::findings() const {
-  if (!can_forget_) (void)find_onnx_head(model_);  // throws the reason
+  head_.require_enough_classes(model_);
   std::vector<Finding> findings;
   for (const std::string& step : head_.tail.nonlinear) {
     findings.push_back(
@@ -144,34 +137,32 @@ std::vector<fs::path> OnnxModel::files_beside(const fs::path& output) const {
 
 std::vector<std::string> OnnxModel::places_with_name(std::string_view name) const {
   std::vector<std::string> places;
-  for (const std::string& place : oubli::places_with_name(model_.bytes(), model_.what(), name)) {
-    std::string masked = without_name(place, name);
-    if (std::ranges::find(places, masked) == places.end()) places.push_back(std::move(masked));
-  }
+  std::set<std::string> seen;
+  for (const std::string& place : oubli::places_with_name(model_.bytes(), model_.what(), name))
+    if (std::string masked = without_name(place, name); seen.insert(masked).second)
+      places.push_back(std::move(masked));
   return places;
 }
 
-StagedModel OnnxModel::stage(const NewHead& head, std::span<const std::size_t> retained,
-                             const fs::path& path, bool replace) const {
+StagedModel OnnxModel::stage_in(const NewHead& head, std::span<const std::size_t> retained,
+                                const fs::path& path, const fs::path& folder, bool replace) const {
+  head_.require_enough_classes(model_);
   const std::vector<std::size_t> forget = forgotten_of(head_view_.classes(), retained);
-  // A second parse: edits go to its wire tree, this object stays what it is.
-  onnx::Model copy(model_.bytes(), model_.what(), model_.folder());
-  const OnnxHead copy_head = find_onnx_head(copy);
-  const OnnxRewrite rewrite = rewrite_onnx(copy, copy_head, head, forget, path);
+  const OnnxRewrite rewrite = rewrite_onnx(model_, head_, head, forget, path);
 
   StagedModel staged;
   std::map<std::string, fs::path> side_files;
   for (const onnx::SideFile& side : rewrite.side_files) {
-    const fs::path target = path.parent_path() / side.new_location;
+    const fs::path target = folder / side.new_location;
     if (target.has_parent_path()) fs::create_directories(target.parent_path());
     auto file = std::make_unique<AtomicFile>(target, replace);
-    write_side_file(*file, copy.side_file(side.old_location)->bytes(), side.patches);
+    write_side_file(*file, model_.side_file(side.old_location)->bytes(), side.patches);
     side_files[side.new_location] = file->temporary_path();
     staged.files.push_back(std::move(file));
   }
-  staged.files.push_back(std::make_unique<AtomicFile>(path, replace));
+  staged.files.push_back(std::make_unique<AtomicFile>(folder / path.filename(), replace));
   AtomicFile& file = *staged.files.back();
-  copy.message().write([&](std::span<const std::byte> piece) { file.write(piece); });
+  rewrite.message.write([&](std::span<const std::byte> piece) { file.write(piece); });
   for (const std::string& text : rewrite.findings) staged.findings.push_back({"", text});
 
   for (const onnx::MetadataEntry& entry : model_.metadata())

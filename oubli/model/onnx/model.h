@@ -16,16 +16,13 @@ namespace oubli {
 // A classifier in an ONNX file, its external data included.
 class OnnxModel final : public ModelFile {
  public:
-  // As ModelFile::open() has it. Error{usage} if a person said which part is the head: the graph
-  // says so.
-  OnnxModel(const std::filesystem::path& path, const HeadChoice& choice);
-  // Without `to_filter` it may be one with too few classes to lose one, such as an earlier request
-  // leaves: to be looked at, run and verified.
-  explicit OnnxModel(const std::filesystem::path& path, bool to_filter = true);
+  // It may be one with too few classes to lose one, such as an earlier request leaves: to be looked
+  // at, run and verified. Error{usage} if a person said which part is the head: the graph says so.
+  explicit OnnxModel(const std::filesystem::path& path, const HeadChoice& choice = {});
   // A model just written, for looking at only. `side_files`: where external data is now, by the
   // location that the file gives.
   OnnxModel(const std::filesystem::path& path,
-            const std::map<std::string, std::filesystem::path>& side_files);
+            std::map<std::string, std::filesystem::path> side_files);
 
   [[nodiscard]] std::string_view format() const override { return ".onnx"; }
   [[nodiscard]] const HeadView& head() const override { return head_view_; }
@@ -47,12 +44,23 @@ class OnnxModel final : public ModelFile {
   // With "..." for the name itself: this goes to receipts.
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
-                                  const std::filesystem::path& path, bool replace) const override;
+                                  const std::filesystem::path& path, bool replace) const override {
+    return stage_in(head, retained, path, path.parent_path(), replace);
+  }
+  [[nodiscard]] StagedModel stage_again(const NewHead& head, std::span<const std::size_t> retained,
+                                        const std::filesystem::path& path,
+                                        const std::filesystem::path& folder) const override {
+    return stage_in(head, retained, path, folder, true);
+  }
 
   [[nodiscard]] const onnx::Model& model() const { return model_; }
   [[nodiscard]] const OnnxHead& onnx_head() const { return head_; }
 
  private:
+  // Files named for a model at `path`, in `folder`.
+  [[nodiscard]] StagedModel stage_in(const NewHead& head, std::span<const std::size_t> retained,
+                                     const std::filesystem::path& path,
+                                     const std::filesystem::path& folder, bool replace) const;
   // Every list of one name per class: metadata, and labels that the graph looks up.
   struct NameList {
     std::string where;
@@ -69,7 +77,6 @@ class OnnxModel final : public ModelFile {
   onnx::Model model_;
   OnnxHead head_;
   HeadView head_view_;
-  bool can_forget_;                     // known; else it is to be found out
   std::vector<std::string> locations_;  // of external data, wherever in the file
 };
 

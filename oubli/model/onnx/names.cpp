@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "oubli/model/mentions.h"
 #include "oubli/model/onnx/rewrite.h"
-#include "oubli/model/residue.h"
 #include "oubli/onnx/schema.h"
 
 namespace oubli {
@@ -39,11 +40,14 @@ Kind kind_of(Kind parent, std::uint32_t number) {
   return step == kSteps.end() ? Kind::other : step->to;
 }
 
-// Numbers, not text.
-bool is_numbers(Kind parent, std::uint32_t number) {
+// Numbers, not text. Of bytes (UINT8, INT8) nobody knows.
+bool is_numbers(const Message& message, Kind parent, std::uint32_t number) {
   using namespace schema;
+  constexpr std::uint64_t kUint8 = 2, kInt8 = 3;
   if (parent == Kind::attribute) return number == attribute::kFloats || number == attribute::kInts;
   if (parent != Kind::tensor) return false;
+  const std::uint64_t type = message.number_or(tensor::kDataType, 0);
+  if (number == tensor::kRawData && (type == kUint8 || type == kInt8)) return false;
   return number == tensor::kDims || number == tensor::kRawData || number == tensor::kFloatData ||
          number == tensor::kInt32Data || number == tensor::kInt64Data ||
          number == tensor::kDoubleData || number == tensor::kUint64Data;
@@ -57,15 +61,20 @@ constexpr std::size_t kDeepestGuess = 8;
 std::string words_for(std::span<const std::uint32_t> path, std::string_view owner) {
   if (path.empty()) return "the model";
   if (path[0] == schema::model::kMetadata) return fmt::format("metadata '{}'", owner);
+  if (path[0] == schema::model::kDocString) return "the model's doc_string";
   if (path[0] != schema::model::kGraph) return fmt::format("field {} of the model", path[0]);
   if (path.size() == 1) return "the graph";
+  if (path[1] == schema::graph::kName) return "the graph's name";
+  if (path[1] == schema::graph::kDocString) return "the graph's doc_string";
   switch (path[1]) {
     case schema::graph::kNode:
       return fmt::format("node '{}'", owner);
     case schema::graph::kInitializer:
       return fmt::format("tensor '{}'", owner);
     case schema::graph::kInput:
+      return fmt::format("input '{}'", owner);
     case schema::graph::kOutput:
+      return fmt::format("output '{}'", owner);
     case schema::graph::kValueInfo:
       return fmt::format("value '{}'", owner);
     default:
@@ -84,7 +93,8 @@ class NameSearch {
     const bool standard = kind == Kind::node && message.text_or(schema::node::kDomain, "").empty();
     for (const Field& field : message.fields) {
       if (field.type != WireType::bytes || field.payload.empty() ||
-          is_numbers(kind, field.number) || (standard && field.number == schema::node::kOpType))
+          is_numbers(message, kind, field.number) ||
+          (standard && field.number == schema::node::kOpType))
         continue;
       path.push_back(field.number);
       const Kind inner = kind_of(kind, field.number);
@@ -92,7 +102,7 @@ class NameSearch {
       const bool known = descend(field, inner, path, owner, guessed);
       if (!known && mentions_name(as_text(field.payload), name_)) {
         const std::string place = words_for(path, owner);
-        if (std::ranges::find(places_, place) == places_.end()) places_.push_back(place);
+        if (seen_.insert(place).second) places_.push_back(place);
       }
       path.pop_back();
     }
@@ -128,6 +138,7 @@ class NameSearch {
 
   std::string_view name_;
   std::vector<std::string>& places_;
+  std::set<std::string> seen_;
 };
 
 }  // namespace

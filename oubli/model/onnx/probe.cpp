@@ -1,9 +1,10 @@
 #include "oubli/model/onnx/probe.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "oubli/onnx/builder.h"
+#include "oubli/onnx/edit.h"
 #include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"
 
@@ -15,13 +16,11 @@ namespace schema = onnx::schema;
 using onnx::Message;
 using onnx::Model;
 
-void add_output(Model& model, const std::string& name) {
-  for (const onnx::ValueInfo& output : model.graph().outputs) {
-    if (output.name == name) return;
-  }
+void add_output(onnx::Editor& edit, const std::string& name) {
+  if (edit.model().graph().is_output(name)) return;
   Message info;  // the type is inferred
   info.add(onnx::bytes_field(schema::value_info::kName, name));
-  model.graph_message().add(onnx::message_field(schema::graph::kOutput, std::move(info)));
+  edit.graph().add(onnx::message_field(schema::graph::kOutput, std::move(info)));
 }
 
 Tensor to_float(const TensorView& view) {
@@ -35,11 +34,12 @@ Tensor to_float(const TensorView& view) {
 const std::uint64_t kBfloat16 = onnx::data_type_of(DType::bf16);
 const std::uint64_t kFloat = onnx::data_type_of(DType::f32);
 
-void retype_value(Model& model, const onnx::ValueInfo& value) {
+void retype_value(onnx::Editor& edit, const onnx::ValueInfo& value) {
   if (value.element_type != kBfloat16) return;
-  Message& info = onnx::open(model.graph_message().fields[value.field], model.what());
-  Message& type = onnx::open(*info.find(schema::value_info::kType), model.what());
-  Message& tensor = onnx::open(*type.find(schema::type::kTensorType), model.what());
+  const std::string& what = edit.model().what();
+  Message& info = onnx::open(edit.graph().fields[value.field], what);
+  Message& type = onnx::open(*info.find(schema::value_info::kType), what);
+  Message& tensor = onnx::open(*type.find(schema::type::kTensorType), what);
   onnx::set_varint(*tensor.find(schema::type::kElemType), kFloat);
 }
 
@@ -52,29 +52,27 @@ bool is_bfloat16_constant(const Model& model, const onnx::Attribute& attribute) 
          model.tensor_info(attribute.tensor, "").data_type == kBfloat16;
 }
 
-// `original` knows where external data is now.
-void convert_to_float(Model& model, const Model& original) {
-  Message& graph = model.graph_message();
-  for (const onnx::TensorInfo& info : original.graph().initializers) {
+void convert_to_float(onnx::Editor& edit) {
+  const Model& model = edit.model();
+  for (const onnx::TensorInfo& info : model.graph().initializers) {
     if (info.data_type != kBfloat16) continue;
-    const Tensor tensor = to_float(original.load(info));
-    graph.fields[info.field] = onnx::message_field(
+    const Tensor tensor = to_float(model.load(info));
+    edit.graph().fields[info.field] = onnx::message_field(
         schema::graph::kInitializer, onnx::tensor_message(info.name, tensor.view(info.name)));
   }
   for (const auto* values :
        {&model.graph().inputs, &model.graph().outputs, &model.graph().value_infos}) {
-    for (const onnx::ValueInfo& value : *values) retype_value(model, value);
+    for (const onnx::ValueInfo& value : *values) retype_value(edit, value);
   }
   for (const onnx::Node& node : model.graph().nodes) {
     for (const onnx::Attribute& attribute : node.attributes) {
       const bool to_bfloat16 = casts_to_bfloat16(node, attribute);
       if (!to_bfloat16 && !is_bfloat16_constant(model, attribute)) continue;
-      Message& message = onnx::open(
-          onnx::open(graph.fields[node.field], model.what()).fields[attribute.field], model.what());
+      Message& message = onnx::open(edit.node_message(node).fields[attribute.field], model.what());
       if (to_bfloat16) {
         onnx::set_varint(*message.find(schema::attribute::kInt), kFloat);
       } else {
-        const Tensor tensor = to_float(original.load(model.tensor_info(attribute.tensor, "")));
+        const Tensor tensor = to_float(model.load(model.tensor_info(attribute.tensor, "")));
         *message.find(schema::attribute::kTensor) = onnx::message_field(
             schema::attribute::kTensor, onnx::tensor_message("", tensor.view("constant")));
       }
@@ -94,24 +92,24 @@ bool uses_bfloat16(const Model& model) {
 }
 
 // A model just written names side files that are not at their place yet.
-void point_to_side_files(Model& model, const Model& original) {
-  for (const std::string& location : onnx::external_locations(original.bytes(), original.what())) {
-    const std::string file =
-        original.side_path(location).lexically_relative(original.folder()).string();
-    if (file != location && !file.empty())
-      onnx::rename_location(model.message(), location, file, model.what());
+void point_to_side_files(onnx::Editor& edit) {
+  const Model& model = edit.model();
+  std::map<std::string, std::string, std::less<>> names;
+  for (const std::string& location : onnx::external_locations(model)) {
+    const std::string file = model.side_path(location).lexically_relative(model.folder()).string();
+    if (file != location && !file.empty()) names.emplace(location, file);
   }
+  onnx::rename_locations(edit.message(), names, model.what());
 }
 
 }  // namespace
 
 OnnxProbe make_probe(const OnnxModel& file) {
-  const Model& original = file.model();
   OnnxProbe probe;
-  Model copy(original.bytes(), original.what(), original.folder());
-  probe.as_float = uses_bfloat16(original);
-  if (probe.as_float) convert_to_float(copy, original);
-  point_to_side_files(copy, original);
+  onnx::Editor copy(file.model());
+  probe.as_float = uses_bfloat16(file.model());
+  if (probe.as_float) convert_to_float(copy);
+  point_to_side_files(copy);
   probe.features = file.onnx_head().features;
   probe.logits = file.onnx_head().logits;
   add_output(copy, probe.features);

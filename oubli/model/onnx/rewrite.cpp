@@ -23,7 +23,7 @@ using onnx::Node;
 
 class Rewriter {
  public:
-  Rewriter(Model& model, const OnnxHead& head, const NewHead& new_head,
+  Rewriter(const Model& model, const OnnxHead& head, const NewHead& new_head,
            std::span<const std::size_t> forget, const std::filesystem::path& output)
       : model_(model),
         head_(head),
@@ -49,8 +49,8 @@ class Rewriter {
     for (const std::string& value : labels) cut_labels(edit_, value, classes_, forget_);
     cut_metadata();
     OnnxRewrite result;
-    result.side_files = place_side_files(model_, std::move(edit_.patches()), output_);
-    edit_.finish();
+    onnx::Patches patches = edit_.finish();
+    result.side_files = place_side_files(model_, edit_.message(), std::move(patches), output_);
     for (const std::string& output : head_.tail.other_outputs) {
       edit_.note(fmt::format(
           "output '{}' does not come from the logits and is unchanged: it may still tell the class",
@@ -58,6 +58,7 @@ class Rewriter {
     }
     result.findings = std::move(edit_.findings());
     result.old_head_kept = edit_.kept_old();
+    result.message = std::move(edit_.message());
     return result;
   }
 
@@ -137,15 +138,13 @@ class Rewriter {
   // ---- behind the layer ----
 
   void fix_shape_info(const OnnxTail::Value& value) {
-    for (const auto* infos : {&model_.graph().outputs, &model_.graph().value_infos}) {
-      for (const onnx::ValueInfo& info : *infos) {
-        if (info.name != value.name || !info.shape || value.class_axis >= info.shape->size())
-          continue;
-        if ((*info.shape)[value.class_axis].value == static_cast<std::int64_t>(classes_)) {
-          edit_.set_extent(info.field, value.class_axis, kept_);
-        }
-      }
-    }
+    const auto fix = [&](const onnx::ValueInfo* info) {
+      if (!info->shape || value.class_axis >= info->shape->size()) return;
+      if ((*info->shape)[value.class_axis].value == static_cast<std::int64_t>(classes_))
+        edit_.set_extent(info->field, value.class_axis, kept_);
+    };
+    std::ranges::for_each(model_.graph().output_infos(value.name), fix);
+    std::ranges::for_each(model_.graph().infos(value.name), fix);
   }
 
   void fix_reshape(const OnnxTail::ShapeConstant& shape) {
@@ -198,12 +197,12 @@ class Rewriter {
         }
         continue;
       }
-      Message& message = onnx::open(model_.message().fields[entry.field], model_.what());
+      Message& message = onnx::open(edit_.message().fields[entry.field], model_.what());
       onnx::set_text(*message.find(schema::entry::kValue), value);
     }
   }
 
-  Model& model_;
+  const Model& model_;
   const OnnxHead& head_;
   const NewHead& new_head_;
   std::vector<std::size_t> forget_;
@@ -214,7 +213,7 @@ class Rewriter {
 
 }  // namespace
 
-OnnxRewrite rewrite_onnx(Model& model, const OnnxHead& head, const NewHead& new_head,
+OnnxRewrite rewrite_onnx(const Model& model, const OnnxHead& head, const NewHead& new_head,
                          std::span<const std::size_t> forget, const std::filesystem::path& output) {
   return Rewriter(model, head, new_head, forget, output).run();
 }

@@ -14,6 +14,7 @@
 namespace oubli {
 
 struct OnnxRewrite {
+  onnx::Message message;  // the new model; parts of it are the old one's bytes
   std::vector<onnx::SideFile> side_files;
   // What a person should know: weights kept because something else uses them, outputs that still
   // show the features, ...
@@ -22,11 +23,11 @@ struct OnnxRewrite {
   bool old_head_kept = false;
 };
 
-// Replaces the head in the wire tree of `model`, which then is the new model: the layer, its bias,
-// the class dimension of everything behind it, label constants, class names in the metadata. All
-// other bytes stay. `output` is where the new model will be written, for naming side files.
-// Error{unfilterable} if the file holds something that cannot be changed safely.
-[[nodiscard]] OnnxRewrite rewrite_onnx(onnx::Model& model, const OnnxHead& head,
+// The model with another head: the layer, its bias, the class dimension of everything behind it,
+// label constants, class names in the metadata are replaced. All other bytes stay. `output` is
+// where the new model will be written, for naming side files. Error{unfilterable} if the file holds
+// something that cannot be changed safely.
+[[nodiscard]] OnnxRewrite rewrite_onnx(const onnx::Model& model, const OnnxHead& head,
                                        const NewHead& new_head, std::span<const std::size_t> forget,
                                        const std::filesystem::path& output);
 

@@ -4,9 +4,16 @@
 
 namespace oubli {
 
-bool OnnxStaleCopies::holds_forgotten_row(std::span<const std::byte> bytes) {
+bool OnnxStaleCopies::holds_forgotten_row(const onnx::Constant& source) {
+  const void* const id = source.initializer != nullptr
+                             ? static_cast<const void*>(source.initializer)
+                             : source.constant_node;
+  const auto [known, is_new] = known_.emplace(id, false);
+  if (!is_new) return known->second;
+  const std::optional<SharedTensor> stored = onnx::load_source(editor_.model(), source);
+  if (!stored || !is_float(stored->dtype)) return false;
   if (!scan_) scan_.emplace(head_, forget_);
-  return !scan_->scan(bytes, 1).empty();
+  return known->second = !scan_->scan(stored->bytes, 1).empty();
 }
 
 void OnnxStaleCopies::remove_nodes() {
@@ -17,10 +24,8 @@ void OnnxStaleCopies::remove_nodes() {
     if (editor_.is_removed(node->field) || node->outputs.size() != 1 ||
         editor_.is_read(node->outputs[0]))
       continue;
-    const std::optional<onnx::Constant> constant = onnx::constant_value(model, node->outputs[0]);
-    if (!constant || !is_float(constant->tensor.dtype) ||
-        !holds_forgotten_row(constant->tensor.bytes))
-      continue;
+    const std::optional<onnx::Constant> source = onnx::constant_source(model, node->outputs[0]);
+    if (!source || !holds_forgotten_row(*source)) continue;
     editor_.drop_dead_node(*node);
     editor_.note(fmt::format("the {}, which nothing read, held the forgotten row and was removed",
                              node->describe()));
@@ -28,11 +33,11 @@ void OnnxStaleCopies::remove_nodes() {
 }
 
 void OnnxStaleCopies::remove_tensors() {
-  const onnx::Model& model = editor_.model();
-  for (const onnx::TensorInfo& info : model.graph().initializers) {
+  for (const onnx::TensorInfo& info : editor_.model().graph().initializers) {
     if (editor_.is_removed(info.field) || editor_.is_read(info.name)) continue;
-    const auto dtype = onnx::dtype_of(info.data_type);
-    if (!dtype || !is_float(*dtype) || !holds_forgotten_row(model.load(info).bytes)) continue;
+    onnx::Constant source;
+    source.initializer = &info;
+    if (!holds_forgotten_row(source)) continue;
     editor_.drop_initializer(info.name);
     editor_.note(
         fmt::format("the unused tensor '{}' held the forgotten row and was removed", info.name));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,13 +25,14 @@ class OnnxStaleCopies {
   void remove_tensors();
 
  private:
-  // Whether these numbers, a part of the old model, hold a forgotten row.
-  [[nodiscard]] bool holds_forgotten_row(std::span<const std::byte> bytes);
+  // Whether a stored tensor of the old model holds a forgotten row. Each is looked through once.
+  [[nodiscard]] bool holds_forgotten_row(const onnx::Constant& source);
 
   onnx::Editor& editor_;
   HeadView head_;
   std::vector<std::size_t> forget_;
-  std::optional<RowScan> scan_;  // made when there is something to look through
+  std::map<const void*, bool> known_;  // by initializer or node
+  std::optional<RowScan> scan_;        // made when there is something to look through
 };
 
 }  // namespace oubli

@@ -52,6 +52,7 @@ class TailWalker {
         shapes_(shapes),
         head_(head),
         classes_(classes),
+        readers_(onnx::readers_of(model.graph())),
         axes_(model, shapes, classes,
               [this](const onnx::Shapes::Entry& entry) { return role_of(entry); }) {}
   TailWalker(const TailWalker&) = delete;  // axes_ refers to this object
@@ -69,11 +70,10 @@ class TailWalker {
       product.axes.erase(product.axes.begin(),
                          product.axes.begin() + static_cast<std::ptrdiff_t>(found.raised_by_bias));
       // The product without bias, scaled or not, must not be read by anybody else.
-      const auto readers = onnx::readers_of(model_.graph());
       for (const Node* node : {head_.node, head_.scale_node}) {
         if (node == nullptr) continue;
         set(node->outputs[0], product);
-        if (readers.at(node->outputs[0]).count() != 1) {
+        if (readers_.at(node->outputs[0]).count() != 1) {
           refuse(*node, "its product is read before the bias is added, and elsewhere");
         }
       }
@@ -287,8 +287,7 @@ class TailWalker {
       if (!off) refuse(node, "drops classes at random (training mode); export for inference");
     }
     if (node.outputs.size() > 1 && !node.outputs[1].empty()) {
-      const auto readers = onnx::readers_of(model_.graph());
-      if (readers.contains(node.outputs[1])) refuse(node, "its mask is used");
+      if (readers_.contains(node.outputs[1])) refuse(node, "its mask is used");
     }
     set(node.outputs[0], state);
   }
@@ -365,7 +364,7 @@ class TailWalker {
       head_.tail.largest_k =
           std::max(head_.tail.largest_k, static_cast<std::size_t>(std::max<std::int64_t>(k, 0)));
       if (state.shift.effect == Shift::Effect::added && !state.shift.none() &&
-          readers_exist(node.outputs[0])) {
+          model_.graph().is_output(node.outputs[0])) {
         head_.tail.nonlinear.push_back(node.describe());
       }
       state.kind = State::Kind::reduced;
@@ -380,11 +379,6 @@ class TailWalker {
     state.kind = State::Kind::indices;
     state.axes.clear();
     set(node.outputs[0], state);
-  }
-
-  bool readers_exist(const std::string& value) const {
-    return std::ranges::any_of(model_.graph().outputs,
-                               [&](const onnx::ValueInfo& output) { return output.name == value; });
   }
 
   // ---- axes rearranged ----
@@ -415,15 +409,15 @@ class TailWalker {
     using Kind = State::Kind;
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       if (states[side] != nullptr || states[1 - side] == nullptr) continue;
-      const std::optional<onnx::Constant> constant =
-          onnx::constant_value(model_, node.inputs[side]);
-      if (!constant) refuse(node, "combines the logits with another computed value");
+      const std::optional<TensorView> view = onnx::constant_shape(model_, node.inputs[side]);
+      if (!view) refuse(node, "combines the logits with another computed value");
       State state = *states[1 - side];
-      const TensorView& view = constant->tensor;
       std::optional<double> number;
-      if (view.count() == 1) {
+      if (element_count(view->shape, node.inputs[side]) == 1) {
+        const auto constant = onnx::constant_value(model_, node.inputs[side]);
+        if (!constant) refuse(node, "its numbers cannot be read");
         number.emplace();
-        decode(view.dtype, view.bytes, std::span<double>(&*number, 1));
+        decode(constant->tensor.dtype, constant->tensor.bytes, std::span<double>(&*number, 1));
       }
       const auto shift = after_constant(node.op_type, side == 0, number, state.shift);
       if (!state.has_classes()) {
@@ -434,8 +428,8 @@ class TailWalker {
         refuse(node,
                "works on the classes one by one after the last layer; fold it into the layer");
       }
-      if (view.rank() > state.rank()) {  // raises the rank of the result
-        state.axes.insert(state.axes.begin(), view.rank() - state.rank(),
+      if (view->rank() > state.rank()) {  // raises the rank of the result
+        state.axes.insert(state.axes.begin(), view->rank() - state.rank(),
                           Axis{Axis::Role::single, 1});
       }
       if (!shift) check_pooled(node, state);
@@ -482,6 +476,7 @@ class TailWalker {
   const onnx::Shapes& shapes_;
   OnnxHead& head_;
   std::size_t classes_;
+  std::map<std::string, onnx::Readers, std::less<>> readers_;
   OnnxAxisWalker axes_;
   bool rank_assumed_ = false;  // of the logits, until something declared confirms it
   std::map<std::string, State, std::less<>> states_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "oubli/model/mentions.h"
 #include "oubli/model/residue.h"
 #include "oubli/pickle/calls.h"
 

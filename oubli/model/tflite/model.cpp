@@ -8,7 +8,7 @@
 
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
-#include "oubli/model/residue.h"
+#include "oubli/model/mentions.h"
 
 namespace oubli {
 

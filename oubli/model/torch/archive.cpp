@@ -122,7 +122,7 @@ class ZippedArchive final : public Archive {
 
   ZipArchive zip_;
   std::unordered_map<std::string, const ZipEntry*> by_name_;
-  std::string name_;       // that all entries are below
+  std::string name_;      // that all entries are below
   SharedTensor content_;  // of data.pkl
 };
 

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "oubli/array/matrix.h"
+#include "oubli/array/tensor.h"
+#include "oubli/model/onnx/model.h"
+#include "oubli/runtime/onnx_runtime.h"
+
+namespace oubli {
+
+// What a model made of a batch of samples.
+struct ModelOutputs {
+  Matrix<float> features;                      // samples x features: what the last layer reads
+  Matrix<float> logits;                        // samples x classes: what it makes
+  std::map<std::string, Tensor> outputs = {};  // of the graph, if they were asked for
+};
+
+// A model file ready to run. May be used by several threads at once.
+class RunnableModel {
+ public:
+  RunnableModel() = default;
+  virtual ~RunnableModel() = default;
+  RunnableModel(const RunnableModel&) = delete;
+  RunnableModel& operator=(const RunnableModel&) = delete;
+
+  // `inputs`, by name, have samples along their first axis, of which the first `samples` count.
+  // With `all_outputs` also every output of the graph that is made of numbers, where the engine has
+  // them. Error{unfilterable} if the last layer does not work on one row per sample.
+  [[nodiscard]] virtual ModelOutputs run(const std::map<std::string, TensorView>& inputs,
+                                         std::size_t samples, bool all_outputs) const = 0;
+  // bfloat16 models run as float32 copies.
+  [[nodiscard]] virtual bool as_float() const { return false; }
+};
+
+// Something that runs models.
+class Engine {
+ public:
+  Engine() = default;
+  virtual ~Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // "ONNX Runtime 1.30.0", "built in (oubli/nn)"
+  [[nodiscard]] virtual std::string describe() const = 0;
+  // Error{missing} if this engine cannot run such a model.
+  [[nodiscard]] virtual std::unique_ptr<RunnableModel> load(const OnnxModel& model) const = 0;
+};
+
+[[nodiscard]] std::shared_ptr<const Engine> onnx_runtime_engine(
+    std::shared_ptr<const OnnxRuntime> runtime);
+// Networks that `oubli train` wrote, on oubli/nn.
+[[nodiscard]] std::shared_ptr<const Engine> built_in_engine();
+// ONNX Runtime as OnnxRuntime::open finds it; where it is not to be had and `model` is a network
+// that `oubli train` wrote, the built-in one. A `library` that was asked for is never passed over.
+[[nodiscard]] std::shared_ptr<const Engine> engine_for(
+    const OnnxModel& model, const std::optional<std::filesystem::path>& library);
+
+}  // namespace oubli

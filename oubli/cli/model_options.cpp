@@ -109,12 +109,16 @@ void ModelOptions::add_run(Command& command) {
   group->add_option("--runtime", runtime,
                     "ONNX Runtime's library (default: $OUBLI_ONNXRUNTIME, the system's, "
                     "'oubli get-runtime')");
+  group->add_option("--run-with", run_with,
+                    "The same model as an .onnx file, to be run in its place: for formats that "
+                    "cannot be run here");
 }
 
 RunOptions ModelOptions::run_options() const {
   RunOptions result = run;
   result.data = data;
   if (!runtime.empty()) result.runtime = runtime;
+  if (!run_with.empty()) result.run_with = run_with;
   if (!layout.empty()) result.preparation.channels_last = layout == "nhwc";
   if (grey && colour) fail(ErrorCode::usage, "--grey and --colour contradict each other");
   if (grey || colour) result.preparation.colour = colour;
@@ -135,14 +139,15 @@ std::string ModelOptions::given_run_option() const {
        {std::pair("--scale", made.scale.has_value()), std::pair("--mean", !made.mean.empty()),
         std::pair("--std", !made.standard.empty()), std::pair("--layout", !layout.empty()),
         std::pair("--size", !size.empty()), std::pair("--grey", grey),
-        std::pair("--colour", colour), std::pair("--runtime", !runtime.empty())})
+        std::pair("--colour", colour), std::pair("--runtime", !runtime.empty()),
+        std::pair("--run-with", !run_with.empty())})
     if (given) return name;
   return {};
 }
 
 void ModelOptions::drop_data() {
   for (std::string* const given :
-       {&means, &data, &features, &logits, &labels, &runtime, &layout, &size})
+       {&means, &data, &features, &logits, &labels, &runtime, &run_with, &layout, &size})
     given->clear();
   run = {};
   grey = colour = false;
@@ -158,7 +163,8 @@ bool ModelOptions::has_inputs() const {
 
 std::vector<std::filesystem::path> ModelOptions::named_files() const {
   std::vector<std::filesystem::path> files;
-  for (const std::string& word : {model, class_names, means, features, logits, labels, data}) {
+  for (const std::string& word :
+       {model, class_names, means, features, logits, labels, data, run_with}) {
     if (word.empty()) continue;
     files.emplace_back(split_place(word).file);
   }

@@ -34,6 +34,7 @@ struct ModelOptions {
   std::uint64_t seed = 0;
   RunOptions run;
   std::string runtime;
+  std::string run_with;
   std::string layout;
   std::string size;
   bool grey = false;

@@ -298,7 +298,8 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["bias_added"] = plan.new_head.bias_added;
   if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), masked);
   if (outcome.run_check.check)
-    (inputs.run != nullptr ? json["run"]["new_model"] : json["run_on_random_inputs"]) =
+    (inputs.run != nullptr && !inputs.run->stands_in() ? json["run"]["new_model"]
+                                                       : json["run_on_random_inputs"]) =
         run_check_json(*outcome.run_check.check, masked);
   json["leak_check"] = outcome.leaks ? leaks_json(*outcome.leaks) : Json();
   json["not_checked"] = not_checked(inputs, outcome, masked);

@@ -26,11 +26,56 @@ namespace {
 const OnnxModel& as_onnx(const ModelFile& model) {
   const auto* onnx = dynamic_cast<const OnnxModel*>(&model);
   if (onnx == nullptr) {
-    fail(ErrorCode::usage,
-         "{}: holds weights only and cannot be run on --data; give --features and --labels",
-         model.path().string());
+    fail(
+        ErrorCode::usage,
+        "{}: cannot be run on --data here; give --features and --labels, or --run-with MODEL.onnx, "
+        "the same model as an ONNX file",
+        model.path().string());
   }
   return *onnx;
+}
+
+// Features are the head's only if the two files have the same head, but for rounding when one was
+// made from the other.
+void require_same_head(const ModelFile& model, const ModelFile& stand_in) {
+  const HeadView& a = model.head();
+  const HeadView& b = stand_in.head();
+  const auto refuse = [&](const std::string& why) {
+    fail(ErrorCode::bad_input, "--run-with {}: not the same model as {}: {}",
+         stand_in.path().string(), model.path().string(), why);
+  };
+  if (a.classes() != b.classes() || a.features() != b.features())
+    refuse(fmt::format("{} classes x {} features, wanted {} x {}", b.classes(), b.features(),
+                       a.classes(), a.features()));
+  const double rounding =
+      4 * std::max(unit_roundoff(a.weights.dtype), unit_roundoff(b.weights.dtype));
+  const Matrix<double> old_weights = to_matrix(a.weights);
+  const Matrix<double> new_weights = to_matrix(b.weights);
+  const std::vector<double> old_bias = bias_of(a);
+  const std::vector<double> new_bias = bias_of(b);
+  for (std::size_t j = 0; j < a.classes(); ++j) {
+    double difference = std::abs(old_bias[j] - new_bias[j]);
+    double size = std::max(std::abs(old_bias[j]), std::abs(new_bias[j]));
+    for (std::size_t i = 0; i < a.features(); ++i) {
+      const double x = a.weight_scale * (a.transposed ? old_weights(i, j) : old_weights(j, i));
+      const double y = b.weight_scale * (b.transposed ? new_weights(i, j) : new_weights(j, i));
+      difference = std::max(difference, std::abs(x - y));
+      size = std::max({size, std::abs(x), std::abs(y)});
+    }
+    if (!(difference <= rounding * size))
+      refuse(
+          fmt::format("the weights of class {} differ by {:.3g}, {:.3g} times what rounding "
+                      "explains",
+                      j, difference, difference / (rounding * size)));
+  }
+}
+
+// The file to run in the model's place, if there is one.
+std::unique_ptr<ModelFile> stand_in_for(const ModelFile& model, const RunOptions& options) {
+  if (!options.run_with) return nullptr;
+  auto stand_in = ModelFile::open(*options.run_with);
+  require_same_head(model, *stand_in);
+  return stand_in;
 }
 
 std::size_t largest(std::span<const float> row) {
@@ -88,8 +133,9 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
                                std::span<const std::string> class_names,
                                const std::stop_token& stop)
     : options_(options),
+      stand_in_(stand_in_for(file, options)),
       source_(SampleSource::open(options.data, options.leave_out)),
-      state_(std::make_unique<State>(as_onnx(file))) {
+      state_(std::make_unique<State>(as_onnx(stand_in_ ? *stand_in_ : file))) {
   const OnnxModel& model = state_->model;
   const HeadView& head = model.head();
   const std::vector<std::uint32_t> labels =
@@ -140,6 +186,9 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   calibration_.labels = labels;
   calibration_.files = {digest_of_source(*source_)};
   calibration_.mapped.assign(source_->mapped().begin(), source_->mapped().end());
+  if (stand_in_)
+    for (const fs::path& path : stand_in_->files())
+      calibration_.files.push_back(file_named("run with", path));
   for (std::size_t j = 0; j < count.size(); ++j) {
     report_.class_accuracy.push_back(count[j] == 0 ? std::numeric_limits<double>::quiet_NaN()
                                                    : static_cast<double>(right[j]) /

@@ -22,6 +22,8 @@ struct RunOptions {
   std::vector<std::string> leave_out = {};       // classes of it that are no longer the model's
   std::optional<std::filesystem::path> runtime;  // the library of ONNX Runtime
   PreparationOptions preparation;
+  // An .onnx file of the same model, to run in its place.
+  std::optional<std::filesystem::path> run_with = {};
 };
 
 // What was seen when the model ran on data, before anything was edited.
@@ -48,7 +50,7 @@ struct RunReport {
 class CalibrationRun {
  public:
   // Error{unfilterable} if the last layer is not what it seems: W f + b is not what the model
-  // computes. `model` must outlive it.
+  // computes; {bad_input} if the file to run with has another last layer. `model` must outlive it.
   CalibrationRun(const ModelFile& model, const RunOptions& options,
                  std::span<const std::string> class_names, const std::stop_token& stop = {});
 
@@ -58,6 +60,8 @@ class CalibrationRun {
 
   [[nodiscard]] const RunReport& report() const { return report_; }
   [[nodiscard]] const CalibrationData& calibration() const { return calibration_; }
+  // Another file was run in the model's place, so that its successor cannot be run either.
+  [[nodiscard]] bool stands_in() const { return stand_in_ != nullptr; }
   // Error{unfilterable} if the model is near chance, or wrong about most samples of a
   // class to be forgotten: then the labels are likely not what the model means by them.
   void check_alignment(std::span<const std::size_t> forget,
@@ -71,6 +75,7 @@ class CalibrationRun {
   struct State;  // the model, what runs it, and what it made of the batches for check()
 
   RunOptions options_;
+  std::unique_ptr<ModelFile> stand_in_;
   std::shared_ptr<const SampleSource> source_;
   RunReport report_;
   CalibrationData calibration_;

@@ -11,6 +11,7 @@
 #include "oubli/base/atomic_folder.h"
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"
+#include "oubli/model/huggingface/two_heads.h"
 #include "oubli/model/mentions.h"
 
 namespace oubli {
@@ -26,6 +27,7 @@ constexpr std::uintmax_t kSearchedText = std::uintmax_t{16} << 20;
 
 // What a last layer is called in transformers and timm, without ".weight". Endings come last.
 constexpr std::array kHeads{"classifier",
+                            "cls_classifier",
                             "score",
                             "head",
                             "fc",
@@ -37,9 +39,9 @@ constexpr std::array kHeads{"classifier",
                             "classifier.linear",
                             "last_linear",
                             "output"};
-// Models whose two heads are averaged.
-constexpr std::array kSecondHeads{"distillation_classifier", "classifier_distill", "dist_head",
-                                  "head_dist"};
+// Heads that are averaged with another one: DeiT, LeViT, timm.
+constexpr std::array kSecondHeads{"distillation_classifier", "classifier_distill",
+                                  "classifier_distill.linear", "dist_head", "head_dist"};
 
 bool is_weights(const fs::path& file) {
   static constexpr std::array kEndings{".safetensors", ".bin",  ".pt",   ".pth",    ".h5",
@@ -90,7 +92,8 @@ HuggingFaceModel::HuggingFaceModel(const fs::path& folder, const HeadChoice& cho
   }
 }
 
-std::string HuggingFaceModel::find_head(const HeadChoice& choice, std::string& file) const {
+HuggingFaceModel::Heads HuggingFaceModel::find_heads(const HeadChoice& choice,
+                                                     std::string& file) const {
   // Every tensor and the file it is in.
   std::map<std::string, std::string> where;
   std::map<std::string, std::unique_ptr<ArrayFile>> open;
@@ -112,7 +115,7 @@ std::string HuggingFaceModel::find_head(const HeadChoice& choice, std::string& f
       where.emplace(tensor, in.get<std::string>());
     }
   }
-  std::vector<std::string> candidates;
+  std::vector<std::string> candidates, seconds;
   for (const auto& [tensor, in] : where) {
     const bool usual =
         std::ranges::any_of(kHeads, [&](const char* layer) { return is_called(tensor, layer); });
@@ -120,14 +123,9 @@ std::string HuggingFaceModel::find_head(const HeadChoice& choice, std::string& f
             ? config_.classifier().empty() ? usual : is_called(tensor, config_.classifier())
             : tensor == choice.weights)
       candidates.push_back(tensor);
-    const bool second = std::ranges::any_of(
-        kSecondHeads, [&](const char* layer) { return is_called(tensor, layer); });
-    if (second)
-      fail(
-          ErrorCode::unfilterable,
-          "{}: two heads that are averaged ({} is the second): taking a class out of one leaves it "
-          "in the other; filter both of them as files of arrays",
-          path().string(), tensor);
+    if (std::ranges::any_of(kSecondHeads,
+                            [&](const char* layer) { return is_called(tensor, layer); }))
+      seconds.push_back(tensor);
   }
   std::erase_if(candidates, [&](const std::string& tensor) {
     const std::string& in = where.at(tensor);
@@ -151,7 +149,13 @@ std::string HuggingFaceModel::find_head(const HeadChoice& choice, std::string& f
         tensor == fmt::format("{}bias", candidates[0].substr(0, candidates[0].size() - 6)))
       fail(ErrorCode::unfilterable, "{}: {} and its bias are in different files", path().string(),
            candidates[0]);
-  return candidates[0];
+  if (seconds.empty()) return {candidates[0], ""};
+  if (seconds.size() > 1 || !index_.empty())
+    fail(ErrorCode::unfilterable,
+         "{}: heads that are averaged, {} and {}, in several files or more "
+         "than two; save them in one file",
+         path().string(), candidates[0], fmt::join(seconds, ", "));
+  return {candidates[0], seconds[0]};
 }
 
 void HuggingFaceModel::open_weights(const HeadChoice& choice) {
@@ -162,6 +166,7 @@ void HuggingFaceModel::open_weights(const HeadChoice& choice) {
            *config_.classes(), *choice.classes);
     inner.classes = config_.classes();
   }
+  Heads heads;
   std::string file = first_there(path(), {"model.safetensors", "pytorch_model.bin"}).string();
   if (file.empty()) {
     index_ = first_there(path(), {"model.safetensors.index.json", "pytorch_model.bin.index.json"});
@@ -178,7 +183,8 @@ void HuggingFaceModel::open_weights(const HeadChoice& choice) {
            "safe_serialization=True)",
            path().string());
   } else {
-    inner.weights = find_head(choice, file);
+    heads = find_heads(choice, file);
+    inner.weights = heads.first;
     inner.transposed = choice.transposed.value_or(false);
   }
   weight_files_.emplace_back(file);
@@ -190,7 +196,10 @@ void HuggingFaceModel::open_weights(const HeadChoice& choice) {
     shards.erase(file);
     weight_files_.insert(weight_files_.end(), shards.begin(), shards.end());
   }
-  weights_ = ModelFile::open(path() / file, inner);
+  if (heads.second.empty())
+    weights_ = ModelFile::open(path() / file, inner);
+  else
+    weights_ = std::make_unique<TwoHeads>(path() / file, heads.first, heads.second);
   if (config_.classes() && weights_->head().classes() != *config_.classes())
     fail(ErrorCode::bad_input, "{}: the weights have {} classes, the configuration says {}",
          path().string(), weights_->head().classes(), *config_.classes());

@@ -33,7 +33,12 @@ class HuggingFaceModel final : public ModelFile {
   enum class Fate { rewritten, copied, left_out };
   void list_files();
   void open_weights(const HeadChoice& choice);
-  [[nodiscard]] std::string find_head(const HeadChoice& choice, std::string& file) const;
+  // The head's weights, and those of a second one that is averaged with it, if there is one. `file`
+  // becomes the one that they are in.
+  struct Heads {
+    std::string first, second;
+  };
+  [[nodiscard]] Heads find_heads(const HeadChoice& choice, std::string& file) const;
 
   FolderConfig config_;
   std::filesystem::file_time_type config_written_;

@@ -8,6 +8,8 @@
 namespace oubli {
 namespace {
 
+constexpr std::size_t kLogitsAtOnce = std::size_t{1} << 20;
+
 std::vector<std::size_t> classes_to_check(const ClassSplit& split, std::size_t limit) {
   std::vector<std::size_t> chosen = split.forgotten;
   const std::size_t step = std::max<std::size_t>(1, (split.retained.size() + limit - 1) / limit);
@@ -16,12 +18,10 @@ std::vector<std::size_t> classes_to_check(const ClassSplit& split, std::size_t l
   return chosen;
 }
 
-}  // namespace
-
-MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_head,
-                                 const HeadFilter& filter, const TensorView& feature_means,
-                                 std::size_t limit) {
-  const std::vector<std::size_t> chosen = classes_to_check(filter.split, limit);
+// The classes `chosen`, at once.
+void check_some(const HeadView& old_head, const HeadView& new_head, const HeadFilter& filter,
+                const TensorView& feature_means, std::span<const std::size_t> chosen,
+                MeanIdentity& result) {
   const Matrix<double> m = pick_rows(feature_means, chosen);
   const Matrix<double> before = logits_of(old_head, m);
   const Matrix<double> after = logits_of(new_head, m);
@@ -30,8 +30,6 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
   // Both sides are sums of some features + terms products, evaluated in double.
   const double arithmetic =
       static_cast<double>(m.cols() + filter.beta.size() + 4) * unit_roundoff(DType::f64);
-
-  MeanIdentity result{.classes_checked = chosen.size()};
   for (std::size_t n = 0; n < chosen.size(); ++n) {
     std::vector<double> g = filter.beta, g_magnitude(g.size());
     for (std::size_t t = 0; t < g.size(); ++t) {
@@ -59,6 +57,20 @@ MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_h
       }
     }
   }
+}
+
+}  // namespace
+
+MeanIdentity check_mean_identity(const HeadView& old_head, const HeadView& new_head,
+                                 const HeadFilter& filter, const TensorView& feature_means,
+                                 std::size_t limit) {
+  const std::vector<std::size_t> chosen = classes_to_check(filter.split, limit);
+  MeanIdentity result{.classes_checked = chosen.size()};
+  // Some megabytes of logits at a time, however many classes there are.
+  const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / old_head.classes());
+  for (std::size_t first = 0; first < chosen.size(); first += at_once)
+    check_some(old_head, new_head, filter, feature_means,
+               std::span(chosen).subspan(first, std::min(at_once, chosen.size() - first)), result);
   return result;
 }
 

@@ -170,36 +170,78 @@ DualFunctions solve_affine(const TensorView& means, std::span<const std::size_t>
   return to_duals(u, nu * uv.row(p).transpose() - u.transpose() * centre, conditioning);
 }
 
+namespace {
+
+// The inverse of M_c M_c^T + lambda I (p x p, for p features) applied to columns of the centred
+// means M_c themselves.
+struct RidgeSolution {
+  MatrixXd columns;  // p x forgotten; empty if the matrix is singular
+  double rcond = 0;  // of what was factorised
+};
+
+double ridge_of(double trace, std::size_t classes, Index features, double within_variance) {
+  return std::isfinite(within_variance) && within_variance > 0
+             ? 0.1 * static_cast<double>(classes) * within_variance
+             : 1e-3 * trace / static_cast<double>(features);
+}
+
+// By the p x p matrix itself; its lower triangle only.
+RidgeSolution ridge_by_features(const TensorView& means, const VectorXd& centre,
+                                const MatrixXd& columns, double within_variance) {
+  const Index p = centre.size();
+  MatrixXd gram = MatrixXd::Zero(p, p);
+  for_each_row_block(means, [&](std::size_t, MatrixView<const double> block) {
+    const MatrixXd centred = eigen(block).transpose().colwise() - centre;
+    gram.selfadjointView<Eigen::Lower>().rankUpdate(centred);
+  });
+  gram.diagonal().array() += ridge_of(gram.trace(), means.shape[0], p, within_variance);
+  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(gram);  // in place
+  if (llt.info() != Eigen::Success) return {};
+  return {llt.solve(columns), llt.rcond()};
+}
+
+// (M M^T + l I)^-1 M = M (M^T M + l I)^-1: k x k, where there are fewer classes than features.
+RidgeSolution ridge_by_classes(const TensorView& means, const VectorXd& centre,
+                               std::span<const std::size_t> forget, double within_variance) {
+  MatrixXd gram = gram_of(means, centre);
+  gram.diagonal().array() += ridge_of(gram.trace(), means.shape[0], centre.size(), within_variance);
+  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(gram);  // in place
+  if (llt.info() != Eigen::Success) return {};
+  const MatrixXd weights = llt.solve(unit_columns(means.shape[0], forget));
+  MatrixXd columns = MatrixXd::Zero(centre.size(), weights.cols());
+  for_each_row_block(means, [&](std::size_t first, MatrixView<const double> block) {
+    const RowMajorMatrix centred = eigen(block).rowwise() - centre.transpose();
+    columns.noalias() +=
+        centred.transpose() * weights.middleRows(eigen_index(first), centred.rows());
+  });
+  return {std::move(columns), llt.rcond()};
+}
+
+}  // namespace
+
 DualFunctions solve_ridge(const TensorView& means, std::span<const std::size_t> forget,
                           double within_variance) {
   const auto p = eigen_index(means.shape[1]), count = eigen_index(forget.size());
   const auto k = static_cast<double>(means.shape[0]);
   OUBLI_ASSERT(count <= p + 1);
   const VectorXd centre = centre_of(means);
-  // G = diag(M_c M_c^T + lambda I, k), T = [M_c e_C; 1^T]; G's lower triangle only.
-  MatrixXd gram = MatrixXd::Zero(p, p);
+  // G = diag(M_c M_c^T + lambda I, k), T = [M_c e_C; 1^T].
   MatrixXd T(p + 1, count);
   T.row(p).setOnes();
-  for_each_row_block(means, [&](std::size_t first, MatrixView<const double> block) {
-    const MatrixXd centred = eigen(block).transpose().colwise() - centre;
-    gram.selfadjointView<Eigen::Lower>().rankUpdate(centred);
-    for (Eigen::Index i = 0; i < count; ++i) {
-      const std::size_t c = forget[static_cast<std::size_t>(i)];
-      if (c >= first && c < first + block.rows())
-        T.col(i).head(p) = centred.col(eigen_index(c - first));
-    }
-  });
-  const double lambda = std::isfinite(within_variance) && within_variance > 0
-                            ? 0.1 * k * within_variance
-                            : 1e-3 * gram.trace() / static_cast<double>(p);
-  gram.diagonal().array() += lambda;
-  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(gram);  // in place
-  if (llt.info() != Eigen::Success)
+  for (Index i = 0; i < count; ++i)
+    T.col(i).head(p) =
+        centred_rows(means, centre, eigen_index(forget[static_cast<std::size_t>(i)]), 1)
+            .transpose();
+  const RidgeSolution inverse =
+      means.shape[0] < means.shape[1]
+          ? ridge_by_classes(means, centre, forget, within_variance)
+          : ridge_by_features(means, centre, T.topRows(p), within_variance);
+  if (inverse.columns.size() == 0)
     return to_duals(MatrixXd::Zero(p, count), VectorXd::Zero(count), 0);
 
   // X = G^{-1} T (T^T G^{-1} T)^{-1}: T^T X = I, that is exact on C.
   MatrixXd X(p + 1, count);
-  X.topRows(p) = llt.solve(T.topRows(p));
+  X.topRows(p) = inverse.columns;
   X.row(p) = T.row(p) / k;
   const MatrixXd inner = T.transpose() * X;
   const Eigen::LDLT<MatrixXd> ldlt(inner);  // pivots fall: 0 where forgotten means are dependent
@@ -207,7 +249,7 @@ DualFunctions solve_ridge(const TensorView& means, std::span<const std::size_t> 
   const MatrixXd u = X.topRows(p);
   const double forgotten_part = ldlt.vectorD().minCoeff() / ldlt.vectorD().maxCoeff();
   return to_duals(u, X.row(p).transpose() - u.transpose() * centre,
-                  std::min(llt.rcond(), forgotten_part));
+                  std::min(inverse.rcond, forgotten_part));
 }
 
 Matrix<double> residual(const DualFunctions& g, const TensorView& means,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <Eigen/LU>
 #include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
@@ -96,6 +97,47 @@ TEST(Solvers, AffineDoesNotDependOnTheNumberOfCores) {
   ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   EXPECT_EQ(on_all.u, on_one.u);
   EXPECT_EQ(on_all.beta, on_one.beta);
+}
+
+// The least of sum_j (g(m_j) - [j = c])^2 + lambda |u|^2 with g(m_i) = [i = c] for the forgotten i,
+// by Lagrange's equations in full; with fewer classes than features, and with more.
+TEST(Solvers, RidgeIsTheConstrainedLeastSquares) {
+  for (const std::size_t k : {std::size_t{12}, std::size_t{50}}) {
+    const std::size_t p = 30;
+    const std::vector<std::size_t> forget{2, 7};
+    RandomStream random(6, task_id("ridge", {k}));
+    Matrix<double> means(k, p);
+    for (double& value : means.flat()) value = 4 + random.normal();
+    const double within = 0.7, lambda = 0.1 * static_cast<double>(k) * within;
+    const DualFunctions g =
+        solve_ridge(tensor_view(MatrixView<const double>(means), "means"), forget, within);
+    // Centred features, as the penalty and the bias see them: unknowns u, v, one multiplier each.
+    const Eigen::VectorXd centre = eigen(means.view()).colwise().mean();
+    Eigen::MatrixXd S(eigen_index(p + 1), eigen_index(k));
+    S.topRows(eigen_index(p)) = eigen(means.view()).transpose().colwise() - centre;
+    S.row(eigen_index(p)).setOnes();
+    const auto size = eigen_index(p + 1 + forget.size());
+    Eigen::MatrixXd all = Eigen::MatrixXd::Zero(size, size);
+    all.topLeftCorner(eigen_index(p + 1), eigen_index(p + 1)) = S * S.transpose();
+    all.diagonal().head(eigen_index(p)).array() += lambda;
+    for (std::size_t i = 0; i < forget.size(); ++i) {
+      const auto at = eigen_index(p + 1 + i);
+      all.block(0, at, eigen_index(p + 1), 1) = S.col(eigen_index(forget[i]));
+      all.block(at, 0, 1, eigen_index(p + 1)) = S.col(eigen_index(forget[i])).transpose();
+    }
+    for (std::size_t c = 0; c < forget.size(); ++c) {
+      Eigen::VectorXd right = Eigen::VectorXd::Zero(size);
+      right.head(eigen_index(p + 1)) = S.col(eigen_index(forget[c]));
+      right(eigen_index(p + 1 + c)) = 1;
+      const Eigen::VectorXd solution = all.fullPivLu().solve(right);
+      const Eigen::VectorXd u = solution.head(eigen_index(p));
+      const double beta = solution(eigen_index(p)) - u.dot(centre);
+      // The system's condition number is below 1e5.
+      for (std::size_t f = 0; f < p; ++f)
+        EXPECT_NEAR(g.u(c, f), u(eigen_index(f)), 1e-10 * u.cwiseAbs().maxCoeff()) << k;
+      EXPECT_NEAR(g.beta[c], beta, 1e-10 * std::abs(beta)) << k;
+    }
+  }
 }
 
 }  // namespace

@@ -175,7 +175,19 @@ def run(folder, words, seconds=60):
 
 
 NAIVE = "--class 1 --method naive --force -o".split()
-ONNX_COMMANDS = (["inspect", "m.onnx"], ["forget", "m.onnx", *NAIVE, "n.onnx"])
+
+
+def commands_for(name, *words):
+    """Looked at, edited, and the edit verified; a refusal is an answer, too."""
+    new = "n" + os.path.splitext(name)[1]
+    return (
+        ["inspect", name],
+        ["forget", name, *NAIVE, new, *words],
+        ["verify", new + ".receipt.json", "--model", new, "--original", name],
+    )
+
+
+ONNX_COMMANDS = commands_for("m.onnx")
 
 
 def onnx_case(make, n):
@@ -190,8 +202,7 @@ def file_case(writer, name, n, *words):
     def write(folder, count):
         writer(os.path.join(folder, name), count)
 
-    new = "n" + os.path.splitext(name)[1]
-    return write, n, (["inspect", name], ["forget", name, *NAIVE, new, *words])
+    return write, n, commands_for(name, *words)
 
 
 def names_file(folder):
@@ -214,8 +225,16 @@ def class_names_case(n):
     return write, n, ONNX_COMMANDS
 
 
-def text_entries_case(n):
-    write, n, commands = file_case(write_text_entries, "m.npz", n, "--class-names", "names.txt")
+def write_words(path, n):
+    """Texts as they stand, which are looked through for the forgotten name."""
+    np.savez(path, W=W, b=B)
+    with zipfile.ZipFile(path, "a") as archive:
+        for i in range(n):
+            archive.writestr("text%d.txt" % i, b"%41ppl\\u0041 pea " * 1000)
+
+
+def text_entries_case(n, writer=write_text_entries):
+    write, n, commands = file_case(writer, "m.npz", n, "--class-names", "names.txt")
 
     def write_both(folder, count):
         write(folder, count)
@@ -244,6 +263,62 @@ def means_case(classes, features, twins=False):
     return write, features is None and 15000 or 200000, commands
 
 
+def more_keys(text, n):
+    """A JSON object with n keys more."""
+    return text.rstrip()[:-1] + "".join(', "k%d": 0' % i for i in range(n)) + "}"
+
+
+def receipt_keys_case(n):
+    def write(folder, count):
+        np.savez(os.path.join(folder, "m.npz"), W=W, b=B)
+        code, _, _, text = run(folder, ["forget", "m.npz", *NAIVE, "n.npz"])
+        assert code == 0, text
+        with open(os.path.join(folder, "n.npz.receipt.json")) as file:
+            receipt = more_keys(file.read(), count)
+        with open(os.path.join(folder, "r.json"), "w") as file:
+            file.write(receipt)
+
+    commands = (
+        ["verify", "r.json", "--model", "n.npz"],
+        ["report", "r.json", "--force", "-o", "r.html"],
+    )
+    return write, n, commands
+
+
+def means_keys_case(n):
+    def write(folder, count):
+        np.savez(os.path.join(folder, "m.npz"), W=W, b=B)
+        np.savez(os.path.join(folder, "d.npz"), features=W, labels=np.arange(K))
+        code, _, _, text = run(folder, "means m.npz --data d.npz --force -o made.npz".split())
+        assert code == 0, text
+        made = zipfile.ZipFile(os.path.join(folder, "made.npz"))
+        with zipfile.ZipFile(os.path.join(folder, "means.npz"), "w") as archive:
+            for entry in made.namelist():
+                content = made.read(entry)
+                if entry == "about.json":
+                    content = more_keys(content.decode(), count)
+                archive.writestr(entry, content)
+
+    words = "forget m.npz --means means.npz --class 1 --force -o n.npz".split()
+    return write, n, (words,)
+
+
+def audit_case(models, samples, classes):
+    """Logits that fill about 5 MB; as many models, samples or classes as `count`."""
+
+    def write(folder, count):
+        shape = [count if n is None else n for n in (models, samples, classes)]
+        rng = np.random.default_rng(0)
+        for name in ("seen.npy", "unseen.npy"):
+            logits = rng.standard_normal((shape[0], shape[1], shape[2] - 1))
+            np.save(os.path.join(folder, name), logits.astype(np.float32))
+        np.save(os.path.join(folder, "y.npy"), np.arange(shape[1]) % shape[2])
+
+    words = "audit --seen seen.npy --unseen unseen.npy --labels y.npy --class 1".split()
+    given = (models or 1) * (samples or 1) * ((classes or 2) - 1)
+    return write, 1_200_000 // given, (words,)
+
+
 CASES = {
     "nodes and initializers": onnx_case(nodes_and_initializers, 60000),
     "foreign outputs": onnx_case(foreign_outputs, 30000),
@@ -255,11 +330,18 @@ CASES = {
     "class name aaa...b": class_names_case(900_000),
     "empty fields": file_case(write_empty_fields, "m.onnx", 2_400_000),
     "text entries": text_entries_case(300),
+    "words": text_entries_case(270, write_words),
     "tensors of .safetensors": file_case(write_tensors, "m.safetensors", 40000),
     "entries of .npz": file_case(write_zip_entries, "m.npz", 20000),
+    "keys of a receipt": receipt_keys_case(300_000),
+    "keys of a means file": means_keys_case(300_000),
     "features, two equal means": means_case(20, None, twins=True),
     "classes": means_case(None, 2),
 }
+
+
+def size_of_inputs(folder):
+    return sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)) / 1e6
 
 
 def measure():
@@ -267,10 +349,11 @@ def measure():
     for name, (write, n, commands) in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             write(folder, n)
-            size = os.path.getsize(os.path.join(folder, commands[0][1])) / 1e6
+            size = size_of_inputs(folder)
             for words in commands:
                 code, seconds, peak, _ = run(folder, words, 60)
-                print("%-28s %8.1f %-8s %5d %9.2f %9.0f" % (name, size, words[0], code, seconds, peak))
+                row = (name, size, words[0], code, seconds, peak)
+                print("%-28s %8.1f %-8s %5d %9.2f %9.0f" % row)
                 sys.stdout.flush()
 
 
@@ -288,7 +371,7 @@ def add_cases():
         def limits(self, write=write, n=n, commands=commands):
             with tempfile.TemporaryDirectory() as folder:
                 write(folder, n)
-                size = os.path.getsize(os.path.join(folder, commands[0][1])) / 1e6
+                size = size_of_inputs(folder)
                 for words in commands:
                     code, seconds, peak, text = run(folder, words, 4 * SECONDS)
                     self.assertIn(code, (0, 2, 3, 4, 5), text[-1000:])
@@ -296,14 +379,17 @@ def add_cases():
                     self.assertLess(peak, 20 * size + SLACK_MB, words)
 
         def doubling(self, write=write, n=n, commands=commands):
-            took = []
-            for count in (n // 4, n // 2):
-                with tempfile.TemporaryDirectory() as folder:
-                    write(folder, count)
-                    took.append([min(run(folder, w)[1] for _ in range(2)) for w in commands])
-            for words, once, twice in zip(commands, *took):
-                # What every run takes is no part of it, and short times are mostly noise.
-                self.assertLess(twice, 3 * max(once, 0.15), words)
+            with tempfile.TemporaryDirectory() as once, tempfile.TemporaryDirectory() as twice:
+                write(once, n // 4)
+                write(twice, n // 2)
+                for words in commands:
+                    for attempt in range(3):  # another process may be in the way once
+                        took = [run(folder, words)[1] for folder in (once, twice)]
+                        # What every run takes is no part of it; short times are mostly noise.
+                        if took[1] < 3 * max(took[0], 0.15):
+                            break
+                    else:
+                        self.fail("%s: %.2f s, then %.2f s" % (words, *took))
 
         plain = "".join(c if c.isalnum() else "_" for c in name)
         setattr(Limits, "test_" + plain, limits)

@@ -1,4 +1,5 @@
-"""Runs the Python blocks of docs/from-pytorch.md on small networks, and audits what they wrote.
+"""Runs the blocks of docs/from-pytorch.md and of README.md on small networks: a class forgotten in
+a state dict and loaded back, an export that is understood, and an audit of what was exported.
 
 from_pytorch_test.py OUBLI: exit 77 (skipped) where PyTorch is not installed.
 """
@@ -16,10 +17,18 @@ except ImportError:
 import numpy as np
 
 program = os.path.abspath(sys.argv[1])
-page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "from-pytorch.md")
-with open(page, encoding="utf-8") as file:
-    blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
-assert len(blocks) == 2, blocks
+source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+
+def blocks_of(page):
+    """(language, text) of every block of a page, in order."""
+    with open(os.path.join(source, page), encoding="utf-8") as document:
+        return re.findall(r"```(python|sh)\n(.*?)```", document.read(), re.S)
+
+
+readme, page = blocks_of("README.md"), blocks_of("docs/from-pytorch.md")
+assert [kind for kind, _ in readme] == ["python", "sh", "python"], readme
+assert [kind for kind, _ in page] == ["python", "sh", "python"] + 3 * ["python"] + ["sh"], page
 
 torch.manual_seed(1)
 torch.set_num_threads(1)
@@ -49,6 +58,51 @@ def cut(model):
     return new
 
 
+class Net(torch.nn.Module):
+    """A classifier whose last layer is called fc, trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.ReLU())
+        self.fc = torch.nn.Linear(12, CLASSES)
+        optimizer = torch.optim.Adam(self.parameters(), lr=0.05)
+        for _ in range(60):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(self(x), y).backward()
+            optimizer.step()
+
+    def forward(self, inputs):
+        return self.fc(self.body(inputs))
+
+
+def run_block(kind, text, variables):
+    if kind == "python":
+        exec(compile(text, "a page", "exec"), variables)  # pylint: disable=exec-used
+        return
+    path = os.path.dirname(program) + os.pathsep + os.environ["PATH"]
+    subprocess.run(["sh", "-ec", text], check=True, env={**os.environ, "PATH": path})
+
+
+def forgets(blocks):
+    """From the model to the model, as a page says: one output fewer, and the rest goes on."""
+    variables = {"model": Net(), "loader": loader, "np": np, "torch": torch}
+    with torch.no_grad():
+        old = variables["model"](x).numpy()
+    for kind, text in blocks:
+        run_block(kind, text, variables)
+    with torch.no_grad():
+        new = variables["model"](x).numpy()
+    kept = [c for c in range(CLASSES) if c != FORGOTTEN]
+    # Normalization shifts all logits of an input alike: after softmax it is naive deletion. Sums of
+    # 12 products of at most about 30, in float32.
+    difference = new - old[:, kept]
+    assert np.abs(difference - difference.mean(1, keepdims=True)).max() < 1e-3
+    # The forgotten class's mean goes where it should: its own shift is far from nothing.
+    assert np.abs(difference[y.numpy() == FORGOTTEN].mean()) > 0.1
+    assert (new.argmax(1) == old[:, kept].argmax(1)).all()
+    return variables
+
+
 before = [network(CLASSES) for _ in range(6)]
 names = {
     "before": before,
@@ -59,8 +113,18 @@ names = {
 }
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)  # pylint: disable=exec-used
+    forgets(readme)
+    for file in os.listdir("."):
+        os.remove(file)
+    exported = forgets(page[:3])
+    run_block(*page[3], exported)
+    run = subprocess.run(
+        [program, "inspect", "model.onnx"], capture_output=True, text=True, check=True
+    )
+    assert f"a classifier of {CLASSES - 1} classes by 12 features" in run.stdout, run.stdout
+    names.update(np=np, torch=torch)
+    for kind, text in page[4:]:
+        run_block(kind, text, names)
     with torch.no_grad():
         for file, models in (("seen.npy", names["seen"]), ("before.npy", before)):
             array = np.load(file)

@@ -13,6 +13,8 @@ stored means:    oubli forget --means, against (digest, copy, sync, digest) of t
                  along the mean of class j, and all 10,000 samples are labelled rightly. Once with a
                  random head, which no training gives: auto finds the paper's solver unfit for it,
                  after all its work, and takes another.
+explained:       oubli forget --features --method explained, against normalization; target: at most
+                 1.5 times that.
 The best of REPEATS runs (default 7) of each, ours and the peer in turn, both on all cores."""
 import hashlib
 import json
@@ -225,6 +227,18 @@ def main():
             )
             with open(out + ".receipt.json") as receipt:
                 solver = json.load(receipt)["solver"]["chosen"]
+            if trained:
+                explained, normal = timed(
+                    lambda: subprocess.run(from_data + ["--method", "explained"], **quiet),
+                    lambda: subprocess.run(from_data, **quiet),
+                )
+                row(
+                    "explained, seconds",
+                    "%.3f" % explained,
+                    "%.3f" % normal,
+                    "%.2f" % (explained / normal),
+                    "<= 1.5 x normalization",
+                )
             row(
                 "10,000 samples, seconds (%s)" % solver,
                 "%.3f" % ours,

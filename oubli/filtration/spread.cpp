@@ -66,8 +66,8 @@ void add_products(const RowMajorFloats& rows, MatrixView<double> gram) {
 }
 
 // system^-1 right, by Cholesky; `system` (lower triangle) is overwritten.
-MatrixXd solve_in_place(MatrixXd& system, const MatrixXd& right) {
-  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(system);
+MatrixXd solve_in_place(RowMajorMatrix& system, const MatrixXd& right) {
+  const Eigen::LLT<Eigen::Ref<RowMajorMatrix>> llt(system);
   if (llt.info() != Eigen::Success)
     fail(ErrorCode::unfilterable,
          "method explained: the spread of the retained classes is too uneven for so small a "
@@ -182,13 +182,13 @@ Matrix<double> RetainedSpread::explain(MatrixView<const double> differences, dou
   const MatrixXd v = eigen(differences).transpose();  // p x n
   MatrixXd solved;
   if (!gram_.empty()) {
-    MatrixXd system = eigen(gram_.view());
+    RowMajorMatrix system = eigen(gram_.view());
     system.diagonal() += E;
     solved = solve_in_place(system, v);
   } else {
     const auto X = eigen(rows_.view());
     const RowMajorMatrix X_E = X * E.cwiseInverse().asDiagonal();
-    MatrixXd inner = X_E * X.transpose();
+    RowMajorMatrix inner = X_E * X.transpose();
     inner.diagonal().array() += 1;
     solved = E.cwiseInverse().asDiagonal() * v;
     solved -= X_E.transpose() * solve_in_place(inner, X_E * v);

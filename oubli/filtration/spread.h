@@ -13,7 +13,7 @@ namespace oubli {
 // What S may cost. Where there are more rows than that, every so many are taken.
 struct SpreadLimits {
   std::size_t rows = 65536;
-  double products = 4e10;                      // of numbers, for p x p sums: below a second
+  double products = 2e10;                      // of numbers, for p x p sums: below a second
   std::size_t least = 4096;                    // rows, whatever the products
   std::size_t numbers = std::size_t{1} << 25;  // of rows that are kept
 };

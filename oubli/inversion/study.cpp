@@ -167,9 +167,12 @@ Network without_class(const Network& network, const ImageSet& data, std::uint32_
 
   const std::array<std::size_t, 1> forget{forgotten};
   // The filters as they were published, whatever the head.
-  const NewHead filtered =
-      plan_filtration(head, calibration, forget, target, Solver::automatic, Centring::never)
-          .filter.apply(head);
+  const FiltrationPlan plan =
+      plan_filtration(head, calibration, forget, target, Solver::automatic, Centring::never);
+  if (plan.method != target.method)
+    fail(ErrorCode::bad_input, "{}: method {} cannot be carried out: {}", data.name,
+         name_of(target.method), plan.explanation->too_few);
+  const NewHead filtered = plan.filter.apply(head);
   const Matrix<double> wide = to_matrix(filtered.weights.view("new head.weight"));
   Matrix<float> narrow(wide.rows(), wide.cols());
   std::ranges::transform(wide.flat(), narrow.flat().begin(),

@@ -245,7 +245,8 @@ const std::vector<std::string>& limits_of_the_method() {
       "Filtration aims at weak (black-box) unlearning: that the outputs look like those of a "
       "network that never saw the class. It is not retraining.",
       "Normalization and naive deletion give the same probabilities and labels; they differ only "
-      "for somebody who sees logits.",
+      "for somebody who sees logits. Method explained shows less in probabilities, too, and "
+      "changes some labels: worth asking for where people see probabilities.",
       "The features still know the class: a linear probe on them finds it again. With the affine "
       "and "
       "ridge solvers the new logits can show a direction of the features that the old ones did "

@@ -1,6 +1,6 @@
 #pragma once
 
-// Eigen's view of our matrices. For .cpp files of this folder only: our headers do not show Eigen.
+// Eigen's view of our matrices. For .cpp files only: our headers do not show Eigen.
 
 #include <Eigen/Core>
 #include <cstddef>

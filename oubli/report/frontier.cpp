@@ -56,8 +56,8 @@ std::string svg(const FrontierChart& chart) {
   for (const FrontierChart::Point& point : chart.points) {
     if (!point.leak.value) continue;
     double x = x_of(point.cost);
-    while (std::ranges::any_of(taken, [&](double other) { return std::abs(other - x) < 9; }))
-      x += 9.5;
+    while (std::ranges::any_of(taken, [&](double other) { return std::abs(other - x) < 12; }))
+      x += 12.5;
     taken.push_back(x);
     const int style = point.best ? 0 : 5;
     if (point.leak.low && point.leak.high)

@@ -1,6 +1,8 @@
 // What the page shows of a methods.json (oubli/experiment/methods.h).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "oubli/report/read_report.h"
 
 namespace oubli::report {
@@ -19,7 +21,8 @@ void add_methods(ReportData& data, const MethodsResult& result) {
           : fmt::format(
                 "Of {} ways to forget, '{}' leaks least: from ten answers, unlearned and retrained "
                 "networks are told apart {:.0f} times in 100, where guessing is right 50 times.",
-                result.methods.size(), least->name, 50 + 50 * *least->ten_answers.value);
+                result.methods.size(), least->name,
+                50 + 50 * std::max(0.0, *least->ten_answers.value));
   methods.note = explanation(result);
   methods.table = to_table(result);
   methods.table.columns.insert(methods.table.columns.begin(), {"no.", TextTable::Align::right});

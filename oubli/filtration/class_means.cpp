@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "oubli/array/tensor.h"
 
@@ -12,6 +13,16 @@ ClassMeans::ClassMeans(std::size_t classes, std::size_t dimensions, bool per_dim
       counts_(classes),
       scatter_(classes),
       feature_scatter_(per_dimension ? classes : 0, per_dimension ? dimensions : 0) {}
+
+ClassMeans ClassMeans::restored(Matrix<double> means, std::vector<std::uint64_t> counts,
+                                std::vector<double> scatter) {
+  OUBLI_ASSERT(counts.size() == means.rows() && scatter.size() == means.rows());
+  ClassMeans gathered(0, 0);
+  gathered.means_ = std::move(means);
+  gathered.counts_ = std::move(counts);
+  gathered.scatter_ = std::move(scatter);
+  return gathered;
+}
 
 // Welford's update: one pass, no cancellation.
 template <typename T>

@@ -59,15 +59,29 @@ struct BothLogits {
   Matrix<float> chosen;
 };
 
+// Samples are copied in blocks, so that data of gigabytes is not there twice. A multiple of the
+// blocks in which logits_of() works: the logits are those of all samples at once.
+constexpr std::size_t kLogitBlock = 8192;
+
 BothLogits logits_after(const HeadView& old_head, const HeadView& new_head,
                         const FiltrationPlan& plan, const CalibrationData& data,
                         std::span<const std::size_t> rows) {
-  const Matrix<float> values = pick_samples(data.values, rows);
-  if (data.space == Space::logits)
-    return {keep_columns(values, plan.filter.split.retained), plan.on_logits->apply(values.view())};
+  const std::vector<std::size_t>& retained = plan.filter.split.retained;
   const unsigned workers = available_cores();
-  return {keep_columns(logits_of(old_head, values.view(), workers), plan.filter.split.retained),
-          logits_of(new_head, values.view(), workers)};
+  BothLogits all{Matrix<float>::for_overwrite(rows.size(), retained.size()),
+                 Matrix<float>::for_overwrite(rows.size(), retained.size())};
+  for (std::size_t first = 0; first < rows.size(); first += kLogitBlock) {
+    const std::size_t count = std::min(kLogitBlock, rows.size() - first);
+    const Matrix<float> values = pick_samples(data.values, rows.subspan(first, count));
+    const bool on_logits = data.space == Space::logits;
+    const Matrix<float> naive =
+        keep_columns(on_logits ? values : logits_of(old_head, values.view(), workers), retained);
+    const Matrix<float> chosen = on_logits ? plan.on_logits->apply(values.view())
+                                           : logits_of(new_head, values.view(), workers);
+    std::ranges::copy(naive.flat(), all.naive.view().middle_rows(first, count).flat().begin());
+    std::ranges::copy(chosen.flat(), all.chosen.view().middle_rows(first, count).flat().begin());
+  }
+  return all;
 }
 
 // Fills in what `check` says of labels; rows of the logits are the data's `rows`.

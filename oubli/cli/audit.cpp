@@ -23,6 +23,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/audit_summary.h"
+#include "oubli/cli/choices.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/evidence/evidence_file.h"
@@ -180,17 +181,6 @@ void check_output(const Options& options) {
   warn_if_open(options.sign);
   static_cast<void>(PrivateKey::read(options.sign));  // before hours of work, not after
   static_cast<void>(sha256_file(options.attest));
-}
-
-// What the words name, each once.
-template <typename Choice>
-std::vector<Choice> chosen_from(const std::vector<std::string>& words) {
-  std::vector<Choice> choices;
-  for (const std::string& word : words)
-    if (const auto choice = value_named<Choice>(word);
-        std::ranges::find(choices, choice) == choices.end())
-      choices.push_back(choice);
-  return choices;
 }
 
 // Names as they stand in the file, however many.

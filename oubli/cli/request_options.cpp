@@ -11,17 +11,20 @@
 
 namespace oubli::cli {
 
-Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
-  const SharedTensor loaded = load_array(where);
-  TensorView view = loaded;
+Matrix<double> target_in(const TensorView& given, std::size_t forgotten, std::size_t retained) {
+  TensorView view = given;
   if (view.rank() == 1 && forgotten == 1) view.shape.insert(view.shape.begin(), 1);
   if (!is_float(view.dtype) || view.shape != std::vector{forgotten, retained})
     fail(ErrorCode::bad_input,
          "{}: {}, wanted one row of {} target logits for each of {} forgotten classes", view.what,
-         describe(loaded), retained, forgotten);
+         describe(given), retained, forgotten);
   Matrix<double> target = to_matrix(view);
   require_finite(MatrixView<const double>(target), view.what);
   return target;
+}
+
+Matrix<double> read_target(const std::string& where, std::size_t forgotten, std::size_t retained) {
+  return target_in(load_array(where), forgotten, retained);
 }
 
 void RequestOptions::add_request(Command& command) {

@@ -30,6 +30,8 @@ struct RequestOptions : ModelOptions {
 void check_words(const RequestOptions& options);
 
 // z of method custom: one row of target logits per forgotten class.
+[[nodiscard]] Matrix<double> target_in(const TensorView& given, std::size_t forgotten,
+                                       std::size_t retained);
 [[nodiscard]] Matrix<double> read_target(const std::string& where, std::size_t forgotten,
                                          std::size_t retained);
 

@@ -15,12 +15,15 @@ ClassMeans::ClassMeans(std::size_t classes, std::size_t dimensions, bool per_dim
       feature_scatter_(per_dimension ? classes : 0, per_dimension ? dimensions : 0) {}
 
 ClassMeans ClassMeans::restored(Matrix<double> means, std::vector<std::uint64_t> counts,
-                                std::vector<double> scatter) {
+                                std::vector<double> scatter, Matrix<float> feature_scatter) {
   OUBLI_ASSERT(counts.size() == means.rows() && scatter.size() == means.rows());
+  OUBLI_ASSERT(feature_scatter.empty() ||
+               (feature_scatter.rows() == means.rows() && feature_scatter.cols() == means.cols()));
   ClassMeans gathered(0, 0);
   gathered.means_ = std::move(means);
   gathered.counts_ = std::move(counts);
   gathered.scatter_ = std::move(scatter);
+  gathered.feature_scatter_ = std::move(feature_scatter);
   return gathered;
 }
 

@@ -15,9 +15,10 @@ class ClassMeans {
  public:
   // `per_dimension`: gather feature_scatter(), too, which takes half as much memory again.
   ClassMeans(std::size_t classes, std::size_t dimensions, bool per_dimension = false);
-  // As they were gathered before: what means(), counts() and scatter() gave.
+  // As they were gathered before: what means(), counts(), scatter() and feature_scatter() gave.
   [[nodiscard]] static ClassMeans restored(Matrix<double> means, std::vector<std::uint64_t> counts,
-                                           std::vector<double> scatter);
+                                           std::vector<double> scatter,
+                                           Matrix<float> feature_scatter = {});
 
   // rows(i, :) belongs to class labels[i]. Labels must be below classes(), values finite.
   void add(MatrixView<const float> rows, std::span<const std::uint32_t> labels);

@@ -121,5 +121,21 @@ TEST(ClassMeans, RefusesNan) {
   EXPECT_THROW(means.add(rows.view(), labels), Error);
 }
 
+TEST(ClassMeans, GoOnFromWhatWasKept) {
+  const Matrix<double> rows(4, 1, {1, 2, 4, 8});
+  const std::vector<std::uint32_t> labels{0, 1, 0, 0};
+  ClassMeans whole(2, 1, true), part(2, 1, true);
+  whole.add(rows.view(), labels);
+  part.add(rows.view().middle_rows(0, 2), std::span(labels).first(2));
+  const auto list = [](auto span) { return std::vector(span.begin(), span.end()); };
+  ClassMeans again = ClassMeans::restored(part.means(), list(part.counts()), list(part.scatter()),
+                                          part.feature_scatter());
+  again.add(rows.view().middle_rows(2, 2), std::span(labels).last(2));
+  EXPECT_EQ(again.means(), whole.means());
+  EXPECT_EQ(list(again.counts()), list(whole.counts()));
+  EXPECT_EQ(list(again.scatter()), list(whole.scatter()));
+  EXPECT_EQ(again.feature_scatter(), whole.feature_scatter());
+}
+
 }  // namespace
 }  // namespace oubli

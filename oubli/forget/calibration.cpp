@@ -35,25 +35,32 @@ FileDigest digest_of(std::string role, const std::filesystem::path& path) {
   return file;
 }
 
-CalibrationData load_calibration(Space space, const std::string& values, const std::string& labels,
-                                 std::size_t classes, std::optional<std::size_t> features) {
+CalibrationData calibration_of(Space space, SharedTensor values, const TensorView& labels,
+                               std::size_t classes, std::optional<std::size_t> features) {
   CalibrationData data;
   data.space = space;
-  data.values = load_array(values);
-  const SharedTensor stored_labels = load_array(labels);
-  const std::string kind(name_of(space));
+  data.values = std::move(values);
   const std::optional<std::size_t> width = space == Space::logits ? classes : features;
   if (data.values.rank() != 2 || !is_float(data.values.dtype))
     fail(ErrorCode::bad_input, "{}: {}, wanted a float matrix of samples x {}", data.values.what,
-         describe(data.values), kind);
+         describe(data.values), name_of(space));
   if (width && data.values.shape[1] != *width)
     fail(ErrorCode::bad_input, "{}: {} columns, but the model has {} {}", data.values.what,
          data.values.shape[1], *width, space == Space::logits ? "classes" : "features");
-  data.labels = to_labels(stored_labels, classes);
+  data.labels = to_labels(labels, classes);
   if (data.labels.size() != data.values.shape[0])
-    fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", stored_labels.what,
+    fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", labels.what,
          data.labels.size(), data.values.shape[0], data.values.what);
-  data.files.push_back(file_of_array(kind, data.values));
+  return data;
+}
+
+CalibrationData load_calibration(Space space, const std::string& values, const std::string& labels,
+                                 std::size_t classes, std::optional<std::size_t> features) {
+  SharedTensor stored_values = load_array(values);
+  const SharedTensor stored_labels = load_array(labels);
+  CalibrationData data =
+      calibration_of(space, std::move(stored_values), stored_labels, classes, features);
+  data.files.push_back(file_of_array(std::string(name_of(space)), data.values));
   if (stored_labels.file->path() != data.values.file->path())
     data.files.push_back(file_of_array("labels", stored_labels));
   data.mapped = {data.values.file, stored_labels.file};

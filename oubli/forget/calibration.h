@@ -48,8 +48,12 @@ struct CalibrationData {
   }
 };
 
-// `values` and `labels` name arrays as load_array() takes them. Error{bad_input} if the shapes do
-// not fit each other or the `classes` (and, for features, `features`) of the model.
+// Error{bad_input} if the shapes do not fit each other or the `classes` (and, for features,
+// `features`) of the model.
+[[nodiscard]] CalibrationData calibration_of(Space space, SharedTensor values,
+                                             const TensorView& labels, std::size_t classes,
+                                             std::optional<std::size_t> features);
+// The same for files: `values` and `labels` name arrays as load_array() takes them.
 [[nodiscard]] CalibrationData load_calibration(Space space, const std::string& values,
                                                const std::string& labels, std::size_t classes,
                                                std::optional<std::size_t> features);

@@ -113,5 +113,25 @@ TEST(LeakCheck, SaysOnHowManySamplesLabelsWereCompared) {
   EXPECT_EQ(check.label_samples, 200U);
 }
 
+// More samples than are copied at a time.
+TEST(LeakCheck, BlocksOfSamplesGiveTheLogitsOfAll) {
+  constexpr std::size_t kSamples = 20001;
+  const std::vector<std::size_t> forget{1};
+  const Case model(4, kSamples);
+  const FiltrationPlan filtration =
+      plan_filtration(model.head, std::nullopt, forget, {.method = Method::naive});
+  const NewHead made = filtration.filter.apply(model.head);
+  const HeadView head{.weights = made.weights.view("new")};
+  const LeakCheck check =
+      check_leaks(model.head, head, filtration, model.data(Space::features, model.features), 3);
+  const Matrix<float> logits = logits_of(head, model.features.view(), 1);
+  const Recognition whole = measure_recognition(logits.view(), model.labels, forget, 3).at(0);
+  EXPECT_EQ(check.samples, kSamples);
+  EXPECT_EQ(check.label_flips, 0u);
+  EXPECT_EQ(check.rows.at(0).ghost, whole.ghost);
+  EXPECT_EQ(check.rows.at(0).readout, whole.readout);
+  EXPECT_EQ(check.rows.at(0).readout_naive, whole.readout);
+}
+
 }  // namespace
 }  // namespace oubli

@@ -1,0 +1,491 @@
+"""oubli.forget and oubli.Means: the program's numbers, any layout, no copies, bad input."""
+
+import gc
+import json
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+import unittest
+import unittest.mock
+import warnings
+
+import numpy as np
+
+import oubli
+from support import Case, run, toy
+
+
+class Forget(Case):
+    def program(self, W, b, x, y, *words):
+        """What the program makes of the same arrays."""
+        arrays = {"W": W} if b is None else {"W": W, "b": b}
+        np.savez("head.npz", **arrays)
+        np.save("x.npy", x)
+        np.save("y.npy", y)
+        run(
+            "forget",
+            "head.npz",
+            "--features",
+            "x.npy",
+            "--labels",
+            "y.npy",
+            *words,
+            "-o",
+            "new.npz",
+            "--force",
+        )
+        with np.load("new.npz") as new:
+            return {name: new[name] for name in new.files}
+
+    def test_numbers_are_the_programs(self):
+        for dtype in ("float16", "float32", "float64"):
+            W, b, x, y = toy(dtype=dtype)
+            for method in oubli.methods:
+                if method == "custom":
+                    continue
+                with self.subTest(dtype=dtype, method=method):
+                    new = oubli.forget(
+                        W, b, features=x, labels=y, classes=[2], method=method, seed=7
+                    )
+                    expected = self.program(
+                        W, b, x, y, "--class", "2", "--method", method, "--seed", "7"
+                    )
+                    self.assertSame(new.W, expected["W"])
+                    self.assertSame(new.b, expected["b"])
+
+    def test_report_is_the_programs_dry_run(self):
+        W, b, x, y = toy()
+        new = oubli.forget(W, b, features=x, labels=y, classes=[1, 3])
+        np.savez("head.npz", W=W, b=b)
+        np.save("x.npy", x)
+        np.save("y.npy", y)
+        expected = json.loads(
+            run(
+                "forget",
+                "head.npz",
+                "--class",
+                1,
+                "--class",
+                3,
+                "--features",
+                "x.npy",
+                "--labels",
+                "y.npy",
+                "--dry-run",
+                "--json",
+            )
+        )
+        found = new.report.to_dict()
+        for fields in (expected, found):
+            fields.pop("dry_run", None)
+            fields["calibration"].pop("data_files")  # arrays are in no file
+            for name in ("name", "format"):
+                fields["head"].pop(name)
+        self.assertEqual(found, expected)
+        self.assertEqual(new.report.kept, [0, 2])
+        self.assertIn("forgotten", repr(new.report))
+        self.assertGreater(len(str(new.report)), 100)
+
+    def test_custom_target_and_names(self):
+        W, b, x, y = toy()
+        z = np.arange(3.0)
+        new = oubli.forget(
+            W,
+            b,
+            features=x,
+            labels=y,
+            classes=["c"],
+            method="custom",
+            target=z,
+            class_names=list("abcd"),
+        )
+        mean = x[y == 2].astype(float).mean(0)
+        # eps of float32 times what the sums can be; the method puts the mean exactly on z.
+        np.testing.assert_allclose(new.W.astype(float) @ mean + new.b, z, atol=1e-4)
+        self.refuses(
+            2, "go together", oubli.forget, W, b, features=x, labels=y, classes=[2], target=z
+        )
+
+    def test_layouts_and_kinds_of_memory(self):
+        W, b, x, y = toy()
+        expected = oubli.forget(W, b, features=x, labels=y, classes=[2])
+        read_only = x.copy()
+        read_only.flags.writeable = False
+        wide = np.zeros((x.shape[0], 2 * x.shape[1]), "float32")
+        wide[:, ::2] = x
+        for other in (
+            np.asfortranarray(x),
+            read_only,
+            wide[:, ::2],
+            x[::-1][::-1],
+            x.astype(">f4"),
+        ):
+            new = oubli.forget(W, b, features=other, labels=y, classes=[2])
+            self.assertSame(new.W, expected.W)
+        for other in (list(map(int, y)), y.astype("uint8"), y.astype(">i8"), y[:, None]):
+            self.assertSame(oubli.forget(W, b, features=x, labels=other, classes=[2]).W, expected.W)
+        # A layer that lies in columns is used as it lies: sums come in another order.
+        for new in (
+            oubli.forget(np.asfortranarray(W), b, features=x, labels=y, classes=[2]),
+            oubli.forget(W[:, :], b[::1], features=x, labels=y, classes=[2]),
+        ):
+            np.testing.assert_allclose(new.W, expected.W, rtol=0, atol=2e-6)
+            self.assertEqual(new.W.shape, (3, 8))
+        turned = oubli.forget(W.T.copy(), b, features=x, labels=y, classes=[2], transposed=True)
+        np.testing.assert_allclose(turned.W.T, expected.W, rtol=0, atol=2e-6)
+
+    def test_dlpack(self):
+        class Other:
+            """An array of nobody we know."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **words):
+                return self.array.__dlpack__(**words)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        W, b, x, y = toy()
+        expected = oubli.forget(W, b, features=x, labels=y, classes=[0])
+        new = oubli.forget(Other(W), Other(b), features=Other(x), labels=Other(y), classes=[0])
+        self.assertSame(new.W, expected.W)
+        self.assertSame(new.b, expected.b)
+        elsewhere = Other(x)
+        elsewhere.__class__.__dlpack_device__ = lambda self: (2, 0)
+        self.refuses(
+            2,
+            "features: is on another device",
+            oubli.forget,
+            W,
+            b,
+            features=elsewhere,
+            labels=y,
+            classes=[0],
+        )
+
+    def test_two_requests_without_data(self):
+        W, b, x, y = toy(classes=5)
+        first = oubli.forget(W, b, features=x, labels=y, classes=[4])
+        second = oubli.forget(first.W, first.b, means=first.report.means, classes=[0])
+        kept = y < 4
+        again = oubli.forget(first.W, first.b, features=x[kept], labels=y[kept], classes=[0])
+        self.assertSame(second.W, again.W)
+        self.assertSame(second.b, again.b)
+        self.assertIsNone(second.report.leaks)
+        self.assertIsNotNone(again.report.leaks)
+
+    def test_inputs_are_not_changed(self):
+        given = toy()
+        before = [array.copy() for array in given]
+        W, b, x, y = given
+        oubli.forget(W, b, features=x, labels=y, classes=[2])
+        with self.assertRaises(oubli.Error):
+            oubli.forget(W, b, features=x, labels=y + 1, classes=[2])
+        for array, old in zip(given, before):
+            self.assertSame(array, old)
+
+
+class BadInput(Case):
+    def test_one_clear_exception_each(self):
+        W, b, x, y = toy()
+        bad = x.copy()
+        bad[17, 3] = np.nan
+        forget = lambda W=W, b=b, x=x, y=y, classes=(2,), **more: oubli.forget(  # noqa: E731
+            W, b, features=x, labels=y, classes=classes, **more
+        )
+        cases = [
+            (3, "features: 7 columns, but the model has 8 features", dict(x=x[:, :7])),
+            (3, "labels: 399 labels for the 400 samples of features", dict(y=y[:-1])),
+            (3, "features: 1 dimensions; wanted 2", dict(x=x[0])),
+            (3, "W: 3 dimensions; wanted 2", dict(W=W[None])),
+            (3, "b: ", dict(b=b[:-1])),
+            (3, "features: int64; wanted one of float16", dict(x=x.astype("int64"))),
+            (3, "complex128; wanted numbers", dict(x=x.astype(complex))),
+            (3, "W: elements of type text", dict(W=W.astype(str))),
+            (3, "features: elements of type object", dict(x=x.astype(object))),
+            (3, "row 17", dict(x=bad)),
+            (3, "W", dict(W=np.where(W == W[1, 1], np.inf, W).astype("float32"))),
+            (3, "labels: label 4 at position 3", dict(y=y + 1)),
+            (3, "labels: label -1", dict(y=y - 1)),
+            (3, "labels: text; wanted the index", dict(y=np.array(list("abcd"))[y])),
+            (3, "labels: float64; wanted integers", dict(y=y.astype(float))),
+            (3, "labels: bool; wanted integers", dict(y=y == 1)),
+            (3, "no array", dict(x=[[1.0, 2.0], [1.0]])),
+            (3, "a masked array", dict(x=np.ma.masked_invalid(bad))),
+            (2, "classes: empty", dict(classes=[])),
+            (2, "classes: -1", dict(classes=[-1])),
+            (2, "classes: True", dict(classes=[True])),
+            (2, "classes: 1.5", dict(classes=[1.5])),
+            (2, "4", dict(classes=[4])),
+            (2, "cat", dict(classes=["cat"])),
+            (2, "", dict(classes=[1, 1])),
+            (4, "", dict(classes=[0, 1, 2])),
+            (2, "did you mean", dict(method="normalisation")),
+            (2, "solver", dict(solver="best")),
+            (2, "features: whose samples", dict(y=None)),
+            (2, "seed: -1", dict(seed=-1)),
+            (2, "seed", dict(seed=2**64)),
+            (2, "samples: 0", dict(samples=0)),
+            (2, "random_samples", dict(random_samples=True)),
+            (2, "class_names", dict(class_names=["a", "b"])),
+            (2, "class_names: 'abcd'", dict(class_names="abcd")),
+            (2, "progress", dict(progress=3)),
+            (3, "no sample of", dict(x=x[y != 0], y=y[y != 0])),
+        ]
+        for code, words, change in cases:
+            with self.subTest(words=words, change=list(change)):
+                self.refuses(code, words, forget, **change)
+        self.refuses(2, "labels of what", oubli.forget, W, b, labels=y, classes=[1])
+        self.refuses(
+            2, "give one of them", oubli.forget, W, b, features=x, logits=x, labels=y, classes=[1]
+        )
+        with self.assertRaises(TypeError):  # by keyword only
+            oubli.forget(W, b, x, y, [1])
+
+    def test_error_is_an_exception_like_others(self):
+        error = self.refuses(2, "classes: empty", oubli.forget, np.eye(3), classes=[])
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(again), again.code), (str(error), error.code))
+        self.assertIs(error.code, oubli.Code.USAGE)
+
+
+class Means(Case):
+    def test_batches_merged_and_saved_are_the_programs(self):
+        W, b, x, y = toy(samples=1000)
+        np.savez("head.npz", W=W, b=b)
+        np.save("x.npy", x)
+        np.save("y.npy", y)
+        run("means", "head.npz", "--features", "x.npy", "--labels", "y.npy", "-o", "program.npz")
+        means = oubli.Means(classes=4)
+        for i in range(0, 1000, 130):
+            means.update(x[i : i + 130], y[i : i + 130])
+        means.save("ours.npz", W=W, b=b)
+        with open("program.npz", "rb") as program, open("ours.npz", "rb") as ours:
+            self.assertEqual(program.read(), ours.read())
+        np.testing.assert_array_equal(means.counts, np.bincount(y))
+        exact = np.stack([x[y == j].astype(float).mean(0) for j in range(4)])
+        np.testing.assert_allclose(means.means, exact, rtol=1e-12, atol=1e-13)
+        parts = [oubli.Means(classes=4) for _ in range(2)]
+        parts[0].update(x[:300], y[:300])
+        parts[1].update(x[300:], y[300:])
+        parts[0].merge(parts[1])
+        np.testing.assert_allclose(parts[0].means, exact, rtol=1e-12, atol=1e-13)
+        self.assertAlmostEqual(parts[0].within_variance, means.within_variance, places=12)
+
+    def test_read_means_go_on(self):
+        W, b, x, y = toy()
+        means = oubli.Means(classes=4, class_names=list("abcd"))
+        means.update(x[:200], y[:200])
+        means.save("means.npz")
+        again = oubli.Means.load("means.npz")
+        self.assertEqual(again.class_names, list("abcd"))
+        again.update(x[200:], y[200:])
+        means.update(x[200:], y[200:])
+        self.assertSame(again.means, means.means)
+        self.assertEqual(again.within_variance, means.within_variance)
+        for one in (again, means):
+            one.save("means.npz", force=True)
+            with np.load("means.npz") as file:
+                scatter = file["feature_scatter"]
+            # Single precision, rounded once for each of a hundred samples.
+            exact = [((x[y == j].astype(float) - means.means[j]) ** 2).sum(0) for j in range(4)]
+            np.testing.assert_allclose(scatter, exact, rtol=100 * 2.0**-24)
+        old = oubli.Means.load("means.npz")
+        part = oubli.Means(classes=4, class_names=list("abcd"))
+        part.update(x, y)
+        part.merge(old)
+        self.assertEqual(part.counts.sum(), 800)
+        new = oubli.forget(W, b, means=again, classes=["c"])
+        expected = oubli.forget(W, b, features=x, labels=y, classes=[2])
+        self.assertSame(new.W, expected.W)
+
+    def test_a_batch_counts_whole_or_not_at_all(self):
+        W, b, x, y = toy()
+        means = oubli.Means(classes=4)
+        means.update(x, y)
+        before = means.means
+        bad = x.copy()
+        bad[-1, -1] = np.inf
+        self.refuses(3, "x: ", means.update, bad, y)
+        self.refuses(3, "y: label 9", means.update, x, np.where(y == 3, 9, y))
+        self.refuses(3, "7 columns", means.update, x[:, :7], y)
+        self.refuses(3, "labels for", means.update, x[1:], y)
+        self.assertSame(means.means, before)
+        self.assertEqual(means.counts.sum(), 400)
+        self.refuses(2, "the same object", means.merge, means)
+        self.refuses(2, "nothing was gathered", oubli.Means(classes=4).save, "none.npz")
+        self.assertFalse(os.path.exists("none.npz"))
+        means.save("there.npz")
+        self.refuses(2, "there.npz", means.save, "there.npz")
+        means.save("there.npz", force=True)
+        self.refuses(6, "no-such", oubli.Means.load, "no-such.npz")
+        self.assertIn("no samples", repr(oubli.Means(classes=4)))
+
+    def test_half_precision(self):
+        W, b, x, y = toy(dtype="float16")
+        means = oubli.Means(classes=4)
+        means.update(x, y)
+        exact = np.stack([x[y == j].astype(float).mean(0) for j in range(4)])
+        np.testing.assert_allclose(means.means, exact, rtol=1e-12, atol=1e-13)
+
+
+class Running(Case):
+    def test_threads_at_once(self):
+        problems = [toy(classes=30, features=64, samples=3000, seed=seed) for seed in range(4)]
+        alone = [oubli.forget(W, b, features=x, labels=y, classes=[5]) for W, b, x, y in problems]
+        found = [None] * 4
+
+        def work(i):
+            W, b, x, y = problems[i]
+            found[i] = oubli.forget(W, b, features=x, labels=y, classes=[5])
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for a, b in zip(alone, found):
+            self.assertSame(a.W, b.W)
+            self.assertEqual(a.report.to_dict(), b.report.to_dict())
+
+    def test_gil_is_released(self):
+        W, b, x, y = toy(classes=60, features=128, samples=60000)
+        turns, ended = [0], threading.Event()
+
+        def count():
+            while not ended.wait(0.001):
+                turns[0] += 1
+
+        other = threading.Thread(target=count)
+        other.start()
+        begin = time.monotonic()
+        oubli.forget(W, b, features=x, labels=y, classes=[1])
+        seconds = time.monotonic() - begin
+        ended.set()
+        other.join()
+        # Were the lock kept, it would not have had a single turn.
+        self.assertGreater(turns[0], 2, f"in {seconds} s")
+
+    def test_progress(self):
+        W, b, x, y = toy()
+        heard = []
+        oubli.forget(
+            W, b, features=x, labels=y, classes=[1], progress=lambda *step: heard.append(step)
+        )
+        self.assertEqual(heard[-1], (3, 3, "forget"))
+
+        def interrupt(done, total, label):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            oubli.forget(W, b, features=x, labels=y, classes=[1], progress=interrupt)
+
+    def test_bar(self):
+        W, b, x, y = toy()
+        bars = []
+
+        class Bar:
+            def __init__(self, total, desc):
+                self.total, self.desc, self.n, self.closed = total, desc, 0, False
+                bars.append(self)
+
+            def refresh(self):
+                pass
+
+            def close(self):
+                self.closed = True
+
+        auto = types.ModuleType("tqdm.auto")
+        auto.tqdm = Bar
+        with unittest.mock.patch.dict(
+            sys.modules, {"tqdm": types.ModuleType("tqdm"), "tqdm.auto": auto}
+        ):
+            oubli.forget(W, b, features=x, labels=y, classes=[1], progress=True)
+        self.assertEqual(
+            [(bar.desc, bar.n, bar.total, bar.closed) for bar in bars], [("forget", 3, 3, True)]
+        )
+        with unittest.mock.patch.dict(sys.modules, {"tqdm": None, "tqdm.auto": None}):
+            oubli.forget(W, b, features=x, labels=y, classes=[1], progress=True)  # none: no bar
+
+    def test_interrupt(self):
+        """Ctrl-C ends work that would take minutes, and the interpreter goes on."""
+        script = """
+import numpy as np, oubli, sys
+rng = np.random.default_rng(0)
+seen, unseen = rng.normal(size=(2, 40, 3000, 9)).astype("float32")
+print("begins", flush=True)
+try:
+    oubli.audit(seen, unseen, np.arange(3000) % 10, classes=[1], jobs=1)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(oubli.forget(np.eye(4), classes=[1], method="naive").W.shape)
+"""
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "begins\n")
+        time.sleep(1)
+        begin = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        out = child.communicate(timeout=60)[0]
+        self.assertEqual(out, "interrupted\n(3, 4)\n")
+        self.assertEqual(child.returncode, 0)
+        self.assertLess(time.monotonic() - begin, 50)
+
+    def test_warnings_are_pythons(self):
+        np.savez("head.npz", W=np.eye(4, 8, dtype="float32"))
+        with open("names.txt", "w") as names:
+            names.write("a\nb\nc\nd\n")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            oubli._heard.heard("warning: look out")
+        self.assertEqual([str(w.message) for w in caught], ["look out"])
+        with self.assertLogs("oubli", "INFO") as log:
+            oubli._heard.heard("report: here")
+        self.assertEqual(log.records[0].getMessage(), "report: here")
+
+    def test_no_copy_of_large_arrays(self):
+        """Peak memory grows by far less than the array that is given: 256 MB here."""
+        script = """
+import numpy as np, oubli, resource
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+n, p, k = 65536, 1024, 10
+x = np.empty((n, p), "float32")
+x[:] = np.random.default_rng(0).normal(size=p).astype("float32")
+y = np.arange(n) % k
+x[np.arange(n), y] += 4
+x[:, 10:20] += np.random.default_rng(1).normal(size=(n, 10)).astype("float32")
+W = np.eye(k, p, dtype="float32")
+small = np.ascontiguousarray(x[:1000])
+oubli.forget(W, features=small, labels=y[:1000], classes=[3])
+means = oubli.Means(classes=k); means.update(small, y[:1000])
+before = peak()
+oubli.forget(W, features=x, labels=y, classes=[3])
+means.update(x, y)
+print(peak() - before, x.nbytes)
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        grown, given = map(int, done.stdout.split())
+        self.assertLess(grown, given / 4)
+
+    def test_no_memory_is_kept(self):
+        W, b, x, y = toy(classes=100, features=512, samples=1000)
+        for _ in range(5):
+            oubli.forget(W, b, features=x, labels=y, classes=[1])
+        gc.collect()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(40):
+            oubli.forget(W, b, features=x, labels=y, classes=[1])
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        self.assertLess(grown, 20 * W.nbytes)  # half of what forty kept heads would take
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -22,7 +22,7 @@
 #include "oubli/evidence/keys.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/receipt.h"
-#include "oubli/report/read_report.h"
+#include "oubli/report/certificate.h"
 
 namespace oubli::cli {
 namespace {
@@ -32,6 +32,8 @@ struct ForgetOptions : RequestOptions {
   std::string previous;
   std::string sign;
   std::string report;
+  std::string date;
+  bool no_names = false;
   bool attest = false;
   bool no_attest = false;
   bool bundle = false;
@@ -74,15 +76,24 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
                                              evidence_path(output),
                                              bundle_path(output),
                                              options.report};
+  if (!options.report.empty()) outputs.push_back(report::card_path(options.report));
   std::ranges::copy(model.files_beside(output), std::back_inserter(outputs));
   require_apart(outputs, inputs);
   prepare_output(output, options.force);
-  if (!options.report.empty()) prepare_output(options.report, options.force);
+  if (!options.report.empty()) {
+    prepare_output(options.report, options.force);
+    prepare_output(report::card_path(options.report), options.force);
+  }
   if (const std::string ending = output.extension().string();
       (ending == ".onnx" || ending == ".npz" || ending == ".npy" || ending == ".safetensors") &&
       ending != model.format())
     remark(fmt::format("note: {} is {} {} file, like the model, whatever its name says",
                        output.string(), model.format() == ".onnx" ? "an" : "a", model.format()));
+}
+
+std::string capital(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
 // What appeared beside the new model.
@@ -185,10 +196,12 @@ void run(ForgetOptions options) {
     outputs.previous_evidence = evidence_path(options.model);
   if (loaded.names_need_file) outputs.class_names = class_names_path(options.output);
   const ForgetOutcome outcome = carry_out(loaded.inputs, request, plan, outputs, loaded.stop);
-  if (!options.report.empty()) {
-    const std::vector<std::filesystem::path> inputs{receipt_path(options.output)};
-    report::write_report(inputs, options.report, options.force);
-  }
+  if (!options.report.empty())
+    report::write_certificate(
+        receipt_path(options.output), options.report, options.force,
+        {.classes = options.no_names ? "" : capital(classes_in_words(request)),
+         .date = options.date,
+         .old_model = std::filesystem::path(options.model).filename()});
   if (options.json) {
     fmt::print(results(), "{}", outcome.receipt);
     return;
@@ -215,7 +228,11 @@ void add_forget(Command& app) {
   command->add_flag("--no-attest", options->no_attest, "No statement beside the receipt");
   command->add_flag("--bundle", options->bundle,
                     "Also NEW.sigstore.json, the statement as a sigstore bundle");
-  command->add_option("--report", options->report, "Also draw the receipt as an HTML page");
+  command->add_option(
+      "--report", options->report,
+      "Also a page of one sheet for whoever asked (HTML), and a card to show (.card.svg)");
+  command->add_option("--date", options->date, "Date on the page (default: that of the receipt)");
+  command->add_flag("--no-names", options->no_names, "Forgotten classes by number on the page");
   command->add_flag("--keep-seed", options->keep_seed,
                     "Method randomization: the seed itself in the receipt, not a digest of it");
   command->add_flag("--dry-run", options->dry_run, "Say what would be done, write nothing");

@@ -32,7 +32,7 @@ SIDE, EACH = 8, 30
 RIGHT = ["--mean", "0.5", "--std", "0.25"]
 
 
-def make_model(path):
+def make_model(path, softmax=False):
     """Images of one colour, (x / 255 - 0.5) / 0.25: the mean of each channel, its two signs, and
     logits that are how well these fit each colour."""
     pixels = SIDE * SIDE
@@ -60,6 +60,9 @@ def make_model(path):
             numpy_helper.from_array(np.zeros(len(COLOURS), np.float32), "b"),
         ],
     )
+    if softmax:
+        graph.node.append(helper.make_node("Softmax", ["logits"], ["p"], axis=1))
+        graph.output[0].name = "p"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
     model.ir_version = 8
     onnx.save(model, path)
@@ -140,6 +143,13 @@ class Mistakes(unittest.TestCase):
             code, out, err = self.oubli("verify", f"{model}.onnx.receipt.json", *words)
             self.assertEqual(code, 0, out + err)
             self.assertIn("0 failed", out)
+
+    def test_probabilities_are_judged_as_such(self):
+        make_model(self.folder / "model.onnx", softmax=True)
+        code, out, err = self.forget(*RIGHT)
+        self.assertEqual(code, 0, err)
+        self.assertIn("Users of this model see probabilities only: for them normalization is", out)
+        self.assertNotIn("did not help", out)
 
     def test_classes_that_are_elsewhere_are_not_guessed(self):
         """A folder more than the model has classes, and no receipt: nobody knows which is which."""

@@ -59,9 +59,37 @@ std::string label_changes(const LeakCheck& leaks) {
                   percent(leaks.kept_right)));
 }
 
-// What to make of it, where the method does not do what it is for.
-std::string verdict(const std::vector<ObserverWords>& observers) {
-  const auto worse = std::ranges::find_if(observers, &ObserverWords::worse);
+// What users of the model see, if it is known that they see no logits.
+std::optional<Observer> shown_by(const ForgetOutcome& outcome) {
+  if (!outcome.run_check.check || !outcome.run_check.check->outputs_not_compared.empty())
+    return std::nullopt;
+  std::optional<Observer> most;
+  for (const auto& [name, function] : outcome.run_check.check->outputs) {
+    const bool softmax =
+        function == "softmax of the logits" || function == "log-softmax of the logits";
+    if (!softmax && function != "the class of the largest logit") return std::nullopt;
+    const Observer sees = softmax ? Observer::probabilities : Observer::label;
+    most = most ? std::min(*most, sees) : sees;
+  }
+  return most;
+}
+
+// What to make of it, where the method does not do what it is for. Judged by who uses the model: by
+// what its file puts out, where that is known.
+std::string verdict(const std::vector<ObserverWords>& observers, const ForgetRequest& request,
+                    const ForgetOutcome& outcome) {
+  const auto users = shown_by(outcome);
+  if (users) {
+    const auto found = std::ranges::find(observers, *users, &ObserverWords::observer);
+    const std::string see = fmt::format("Users of this model see {} only", seen(*users));
+    if (found != observers.end() && !found->worse() && !found->helped() && found->naive)
+      return told(fmt::format("{}: for them {} is merely cutting the output off.", see,
+                              name_of(request.method)));
+    if (found == observers.end() || !found->worse()) return told(see + ".");
+  }
+  const auto worse = std::ranges::find_if(observers, [&](const ObserverWords& words) {
+    return words.worse() && (!users || words.observer >= *users);
+  });
   if (worse == observers.end()) return "";
   return labelled("This method did not help here:", Look::bad,
                   fmt::format("--method naive shows less to who sees {}.", seen(worse->observer)));
@@ -172,7 +200,8 @@ std::string findings_in_words(const ForgetInputs& inputs, const ForgetRequest& r
     cells.push_back(of.text());
     table.add_row(std::move(cells));
   }
-  return text + small_text(table) + label_changes(*outcome.leaks) + verdict(observers);
+  return text + small_text(table) + label_changes(*outcome.leaks) +
+         verdict(observers, request, outcome);
 }
 
 std::string checks_in_words(const ForgetOutcome& outcome) {

@@ -35,8 +35,9 @@ constexpr Tool kTools[] = {{"get-data", "Fetch a data set by name, and check its
 fs::path script_named(const std::string& name) {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  const std::vector<fs::path> places{program.parent_path() / "../libexec/oubli",
-                                     program.parent_path() / "../../tools"};
+  std::vector<fs::path> places{program.parent_path() / "../libexec/oubli",
+                               program.parent_path() / "../../tools"};
+  if (program.empty()) places = {"/usr/local/libexec/oubli", "/usr/libexec/oubli"};  // no /proc
   for (const fs::path& place : places)
     if (fs::is_regular_file(place / name, unknown)) return (place / name).lexically_normal();
   fail(ErrorCode::missing, "{}: not in {} nor in {}; install oubli with its tools", name,

@@ -20,11 +20,12 @@ struct Options {
   std::string title;
   bool force = false;
   bool json = false;
+  bool full = false;
 };
 
 void run(const Options& options) {
-  report::write_report(options.inputs, options.output, options.force, options.method,
-                       options.title);
+  report::write_report(options.inputs, options.output, options.force, options.method, options.title,
+                       options.full);
   if (options.json) {
     const auto where = std::filesystem::absolute(options.output).lexically_normal();
     fmt::print("{}\n", to_text(nlohmann::json{{"report", where.string()}}, -1));
@@ -48,6 +49,7 @@ void add_report(Command& app) {
                       "The method judged at the top (default: normalization)");
   command->add_option("--title", options->title, "Title of the page");
   command->add_flag("--force", options->force, "Replace the page if it exists");
+  command->add_flag("--full", options->full, "Fold nothing away, on the screen or on paper");
   command->add_flag("--json", options->json, "Say where the page is as JSON on stdout");
   command->footer(
       "Examples:\n"

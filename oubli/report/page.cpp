@@ -10,6 +10,7 @@
 #include "oubli/base/version.h"
 #include "oubli/report/comparison.h"
 #include "oubli/report/html.h"
+#include "oubli/report/sections.h"
 #include "oubli/report/verdict.h"
 
 namespace oubli::report {
@@ -114,22 +115,6 @@ Figure figure_at(const Of* of, Figure Of::*figure, const std::string& otherwise)
 bool is_there(const Figure& figure) { return figure.value || !figure.reason.empty(); }
 
 constexpr const char* kFloorName = "floor: retrained against retrained";
-
-// Collects the sections and the list of links to them.
-class Sections {
- public:
-  void add(const std::string& id, const std::string& title, const std::string& body) {
-    if (body.empty()) return;
-    links_ += fmt::format("<a href=\"#{}\">{}</a>\n", id, escape(title));
-    body_ += fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", id, escape(title), body);
-  }
-  [[nodiscard]] const std::string& links() const { return links_; }
-  [[nodiscard]] const std::string& body() const { return body_; }
-
- private:
-  std::string links_;
-  std::string body_;
-};
 
 std::string answer(const ReportData& data) {
   std::string out =
@@ -399,7 +384,7 @@ void add_comparison(Sections& sections, const Comparison& comparison, std::size_
     leaks += paragraph(comparison.note, "note");
     leaks += fmt::format("<h3>{}</h3>\n", kInputs[0]) + panels;
     if (const std::string retained = leak_panels(comparison, false); !retained.empty())
-      leaks += fmt::format("<h3>{}</h3>\n", kInputs[1]) + retained;
+      leaks += folded(sections.full(), fmt::format("<h3>{}</h3>", kInputs[1]), retained);
   }
   sections.add("leak" + suffix, titled("Leak by observer"), leaks);
   std::string where = destination_panels(comparison);
@@ -410,7 +395,8 @@ void add_comparison(Sections& sections, const Comparison& comparison, std::size_
                 "bars are to the grey ones, the more it behaves like a model that never saw the "
                 "class. Bars are means over models, lines one standard deviation either way.") +
             where;
-  sections.add("destinations" + suffix, titled("Where the forgotten class's inputs go"), where);
+  sections.add("destinations" + suffix, titled("Where the forgotten class's inputs go"), where,
+               true);
   std::string ks = ks_panels(comparison);
   if (!ks.empty())
     ks = paragraph(
@@ -420,12 +406,12 @@ void add_comparison(Sections& sections, const Comparison& comparison, std::size_
              "they are finitely many models: the floor is what to compare with, not 0. Intervals "
              "are a jackknife over all models.") +
          ks;
-  sections.add("ks" + suffix, titled("Distance by direction"), ks);
+  sections.add("ks" + suffix, titled("Distance by direction"), ks, true);
   std::string tables;
   for (const DotChart& picture : comparison.charts)
     tables += "<div class=\"panels\">" + figure(picture) + "</div>\n";
   for (const NamedTable& named : comparison.tables) tables += named_table(named);
-  sections.add("tables" + suffix, titled("Class by class, accuracy and labels"), tables);
+  sections.add("tables" + suffix, titled("Class by class, accuracy and labels"), tables, true);
 }
 
 std::string receipt_section(const Receipt& receipt) {
@@ -451,7 +437,7 @@ std::string inversion_section(const Inversion& inversion) {
 }  // namespace
 
 std::string page(const ReportData& data) {
-  Sections sections;
+  Sections sections(data.full);
   for (std::size_t i = 0; i < data.comparisons.size(); ++i)
     add_comparison(sections, data.comparisons[i], i, data.comparisons.size() > 1);
   // Beside an audit, the receipt's own leak check is a section; alone it is the answer's picture.
@@ -463,7 +449,7 @@ std::string page(const ReportData& data) {
   }
   std::string published;
   for (const NamedTable& named : data.published) published += named_table(named);
-  sections.add("published", "The published figures beside ours", published);
+  sections.add("published", "The published figures beside ours", published, true);
   if (data.methods)
     sections.add("methods", "Every method: leak against cost",
                  paragraph(data.methods->note, "note") + "<figure>" + svg(data.methods->chart) +
@@ -485,12 +471,12 @@ std::string page(const ReportData& data) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"oubli {}\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n"
-      "<title>{} – Oubli report</title>\n<style>{}</style></head>\n<body><main>\n"
+      "<title>{} – Oubli report</title>\n<style>{}</style></head>\n<body{}><main>\n"
       "<header><p class=\"kind\">Oubli report</p><h1>{}</h1></header>\n{}<nav "
       "aria-label=\"Sections\">\n{}"
       "</nav>\n{}</main></body></html>\n",
-      kVersion, escape(data.title), style_sheet(), escape(data.title), answer(data),
-      sections.links(), sections.body());
+      kVersion, escape(data.title), style_sheet(), data.full ? " class=\"full\"" : "",
+      escape(data.title), answer(data), sections.links(), sections.body());
 }
 
 }  // namespace oubli::report

@@ -115,12 +115,13 @@ ReportData read_report(std::span<const fs::path> inputs) {
 }
 
 void write_report(std::span<const fs::path> inputs, const fs::path& output, bool replace,
-                  const std::string& method, const std::string& title) {
+                  const std::string& method, const std::string& title, bool full) {
   prepare_output(output, replace);
   ReportData data = read_report(inputs);
   require_apart(std::vector{output}, data.files);
   if (!method.empty()) require_measured(method, data.comparisons);
   data.method = method;
+  data.full = full;
   if (!title.empty()) data.title = title;
   write_file(output, page(data), replace);
   say(fmt::format("report: file://{}", fs::absolute(output).lexically_normal().string()));

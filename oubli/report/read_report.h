@@ -19,10 +19,11 @@ namespace oubli::report {
 
 // read_report(), drawn as a page at `output`, which is replaced if `replace`, but not if it was
 // read. `method` as in ReportData, but Error{usage} if it is named and was not measured; an empty
-// `title` leaves that of the inputs. Says on stderr where the page is.
+// `title` leaves that of the inputs. `full`: nothing is folded away. Says on stderr where the page
+// is.
 void write_report(std::span<const std::filesystem::path> inputs,
                   const std::filesystem::path& output, bool replace, const std::string& method = "",
-                  const std::string& title = "");
+                  const std::string& title = "", bool full = false);
 
 // The parts of it, one per format; `document` has passed the check of format and version.
 void add_results(ReportData& data, Results results);

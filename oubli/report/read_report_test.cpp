@@ -410,7 +410,8 @@ TEST_F(ReadReport, SaysWhatIsWrongWithAFile) {
   expect_error(write("x.json", damaged.dump()), ErrorCode::bad_input,
                "1e+30 where a whole number from 0 to 18446744073709551615 is wanted");
   fs::remove(folder_ / "x.json");
-  expect_error(folder_, ErrorCode::missing, "has none of results.json, inversion.json and methods.json");
+  expect_error(folder_, ErrorCode::missing,
+               "has none of results.json, inversion.json and methods.json");
   expect_error(folder_ / "none.json", ErrorCode::io, "none.json");
 }
 

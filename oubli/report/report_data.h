@@ -87,7 +87,8 @@ struct Methods {
 struct ReportData {
   std::string title;  // "fashion-mnist", "model.onnx"
   std::string
-      method;  // the method judged at the top; empty: normalization if there, else the first
+      method;         // the method judged at the top; empty: normalization if there, else the first
+  bool full = false;  // nothing is folded away, on the screen or on paper
   std::vector<Comparison> comparisons;  // the first one is judged at the top
   std::optional<Receipt> receipt;
   std::vector<NamedTable> published;  // the paper's tables beside ours

@@ -86,6 +86,10 @@ svg .whisker.s5 { stroke: var(--s5); } svg .bar.s5 { fill: var(--s5); }
 svg .m.s5 { stroke: var(--s5); stroke-width: 2.2; fill: var(--card); }
 details { margin: 6px 4px 4px; font-size: 14px; }
 summary { cursor: pointer; color: var(--link); }
+summary > h2, summary > h3 { display: inline-block; }
+.folded h2 { margin: 10px 0 4px; border: 0; padding: 0; }
+details.fold { margin: 6px 0; font-size: inherit; }
+p.paper { display: none; }
 .scroll { overflow-x: auto; margin: 8px 0; }
 table { border-collapse: collapse; font-size: 14px; line-height: 1.4; }
 th, td { text-align: left; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -128,7 +132,11 @@ img.sheet { max-width: 100%; height: auto; image-rendering: pixelated; backgroun
   .panels table { font-size: 7.5pt; line-height: 1.25; width: 100%; }
   .panels th, .panels td { padding-right: 6px; }
   th { overflow-wrap: anywhere; hyphens: auto; }
-  details::details-content { content-visibility: visible; block-size: auto; }
+  body.full details::details-content { content-visibility: visible; block-size: auto; }
+  body:not(.full) details, .folded { display: none; }
+  body:not(.full) .panels { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: 8px; }
+  body:not(.full) .panels > figure { display: block; margin: 0; padding: 4px; }
+  p.paper { display: block; }
   summary { list-style: none; }
   .scroll { overflow: visible; }
 }

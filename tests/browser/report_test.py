@@ -4,9 +4,11 @@
 Exit 77 (skipped) where Chromium or chromedriver is not installed. With OUBLI_SCREENSHOTS=FOLDER it
 leaves pictures of every page there.
 """
+import base64
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,9 +54,10 @@ class ReportTest(unittest.TestCase):
         cls.browser.close()
         cls.temporary.cleanup()
 
-    def open(self, *inputs, width=DESKTOP, scheme="light"):
+    def open(self, *inputs, width=DESKTOP, scheme="light", full=True):
         page = self.folder / "report.html"
-        subprocess.run([OUBLI, "--quiet", "report", *inputs, "-o", page, "--force"], check=True)
+        words = ["-o", page, "--force"] + (["--full"] if full else [])
+        subprocess.run([OUBLI, "--quiet", "report", *inputs, *words], check=True)
         self.browser.size(width)
         self.browser.colour_scheme(scheme)
         self.browser.log("browser"), self.browser.log("performance")  # forget earlier pages
@@ -308,6 +311,36 @@ class ReportTest(unittest.TestCase):
             "return d.querySelector('table').getBoundingClientRect().height"
         )
         self.assertGreater(height, 20)
+
+    def test_folds_details_away_and_prints_on_six_sheets(self):
+        for inputs in (
+            [self.folder],
+            [self.folder / "audit.json"],
+            [self.folder / "audit.json", self.folder / "receipt.json"],
+        ):
+            for width, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+                self.open(*inputs, width=width, scheme=scheme, full=False)
+                wide = self.browser.run("return document.documentElement.scrollWidth")
+                self.assertLessEqual(wide, width)
+                self.assertEqual(self.browser.log("browser"), [])
+            sections = self.sections()
+            made = self.browser.cdp(
+                "Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69
+            )
+            pages = re.findall(rb"/Type\s*/Page\b", base64.b64decode(made["data"]))
+            self.assertLessEqual(len(pages), 6)
+            # What is folded away opens at a click, is named on paper, and is all there.
+            closed = self.browser.run(
+                "return [...document.querySelectorAll('section.folded')].map(s => s.id)"
+            )
+            self.assertIn("ks", closed)
+            opened = self.browser.run(
+                "const s = document.querySelector('#ks'); s.querySelector('summary').click();"
+                "return s.querySelector('svg.chart').getBoundingClientRect().width"
+            )
+            self.assertGreater(opened, 100)
+            self.open(*inputs)
+            self.assertEqual(self.sections(), sections)
 
     def test_prints_light_whatever_the_screen(self):
         self.open(self.folder, scheme="dark")

@@ -100,11 +100,13 @@ TEST(Npz, TellsItsWords) {
   const TempFolder folder;
   run_python(folder, R"(
 import numpy as np
-np.savez('t.npz', W=np.zeros(3), names=np.array(['ant', 'José', '€', '😀 b']), ascii=np.array([b'bee', b'elk']))
+np.savez('t.npz', W=np.zeros(3), names=np.array(['ant', 'José', '€', '😀 b']), ascii=np.array([b'bee', b'elk']),
+         raw=np.frombuffer(b'fox', np.uint8))
 )");
   const NpzFile file(folder / "t.npz");
   const auto words = file.words();
-  ASSERT_EQ(words.size(), 2U);
+  ASSERT_EQ(words.size(), 3U);
+  EXPECT_EQ(words[2].text, "fox");
   EXPECT_EQ(words[0].where, "names.npy");
   EXPECT_EQ(words[0].text, "\nant\nJos\xC3\xA9\n\xE2\x82\xAC\n\xF0\x9F\x98\x80 b");
   EXPECT_EQ(words[1].text, "\nbee\nelk");

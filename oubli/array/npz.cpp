@@ -38,8 +38,9 @@ void add_utf8(std::string& text, std::uint32_t code) {
 }
 
 // NumPy's arrays of text, "|S5" (bytes) or "<U5" (code points of four bytes), as lines: elements of
-// a fixed length, filled up with zeros. Empty for other types.
+// a fixed length, filled up with zeros. Bytes may be text, too. Empty for other types.
 std::string lines_of(const std::string& dtype_name, std::span<const std::byte> elements) {
+  if (dtype_name == "|u1" || dtype_name == "|i1") return std::string(as_text(elements));
   const bool wide = dtype_name.starts_with("<U");
   if (!wide && !dtype_name.starts_with("|S")) return {};
   const std::size_t letters = std::strtoull(dtype_name.c_str() + 2, nullptr, 10);

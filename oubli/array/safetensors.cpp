@@ -199,8 +199,14 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> shared)
 }
 
 std::vector<ArrayFile::Words> SafetensorsFile::words() const {
-  if (metadata_.empty()) return {};
-  return {{"__metadata__", std::string(metadata_)}};
+  std::vector<Words> found;
+  if (!metadata_.empty()) found.push_back({"__metadata__", std::string(metadata_)});
+  constexpr std::size_t kMostWords = std::size_t{16} << 20;  // nobody writes more
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if ((tensors_[i].dtype == DType::u8 || tensors_[i].dtype == DType::i8) &&
+        places_[i].bytes.size() <= kMostWords)
+      found.push_back({tensors_[i].name, std::string(as_text(places_[i].bytes))});
+  return found;
 }
 
 SharedTensor SafetensorsFile::read(std::string_view name) const {

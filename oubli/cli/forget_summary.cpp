@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
@@ -216,9 +218,11 @@ std::string checks_in_words(const ForgetOutcome& outcome) {
 }
 
 void remark_on(const ForgetInputs& inputs, const ForgetPlan& plan, const ForgetOutcome& outcome) {
-  const std::vector<Finding> before = inputs.model->findings();
+  std::set<std::pair<std::string, std::string>> before;
+  for (const Finding& finding : inputs.model->findings())
+    before.emplace(finding.where, finding.text);
   for (const Finding& finding : outcome.findings)
-    if (std::ranges::find(before, finding) == before.end())
+    if (!before.contains({finding.where, finding.text}))
       remark(fmt::format("note: {}{}{}", finding.where, finding.where.empty() ? "" : " ",
                          finding.text));
   for (const std::string& warning : warnings_of(plan, outcome)) remark("warning: " + warning);

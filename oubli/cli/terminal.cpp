@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,6 +51,7 @@ std::string with_look(std::string_view text, Look look) {
 }
 
 thread_local std::vector<std::string> remarks;  // of the command that runs on it
+thread_local std::set<std::string> remarked;    // the same, each once
 
 // Whether a sentence of a message says what to do: these begin with a verb.
 bool is_advice(std::string_view sentence) {
@@ -137,17 +139,17 @@ std::string small_text(const TextTable& table) {
 }
 
 void remark(const std::string& text) {
-  if (std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(text);
+  if (remarked.insert(text).second) remarks.push_back(text);
 }
 
 void say_remarks() {
   if (!remarks.empty()) std::fflush(results());  // they come last
+  remarked.clear();
   for (const std::string& text : std::exchange(remarks, {})) {
-    std::string lines = broken(printable(text), columns_of(Stream::err), 2);
-    for (std::size_t end = lines.find('\n'); end != std::string::npos; end = lines.find('\n')) {
-      say(lines.substr(0, end));
-      lines.erase(0, end + 1);
-    }
+    const std::string lines = broken(printable(text), columns_of(Stream::err), 2);
+    for (std::size_t begin = 0, end = 0; (end = lines.find('\n', begin)) != std::string::npos;
+         begin = end + 1)
+      say(lines.substr(begin, end - begin));
   }
 }
 

@@ -19,10 +19,10 @@ constexpr std::array<std::size_t, 3> kSides{32, 224, 1};
 // Loading a model into an engine takes memory of its size, twice.
 constexpr std::uintmax_t kLargestToRun = std::uintmax_t{1} << 30;
 
-// Nobody asked for a run, and a file may say anything: 3 s and 10 s for every 100 MB of processor
+// Nobody asked for a run, and a file may say anything: 2 s and 10 s for every 100 MB of processor
 // time, 256 MiB and 16 times the files of memory.
 ApartLimits limits_for(std::uintmax_t size) {
-  return {.seconds = 3 + static_cast<unsigned>(size / 10'000'000),
+  return {.seconds = 2 + static_cast<unsigned>(size / 10'000'000),
           .memory = (std::uint64_t{256} << 20) + 16 * size};
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """limits.py OUBLI [--measure]: small files take bounded time and memory. No file of at most 5 MB
 takes more than 5 s or 20 times its size + 300 MB; what is doubled takes less than three times as
-long. --measure prints a table instead."""
+long. --measure prints a table instead; code -24 there: ended after 10 s."""
 import json
 import os
 import resource
@@ -303,22 +303,6 @@ def means_keys_case(n):
     return write, n, (words,)
 
 
-def audit_case(models, samples, classes):
-    """Logits that fill about 5 MB; as many models, samples or classes as `count`."""
-
-    def write(folder, count):
-        shape = [count if n is None else n for n in (models, samples, classes)]
-        rng = np.random.default_rng(0)
-        for name in ("seen.npy", "unseen.npy"):
-            logits = rng.standard_normal((shape[0], shape[1], shape[2] - 1))
-            np.save(os.path.join(folder, name), logits.astype(np.float32))
-        np.save(os.path.join(folder, "y.npy"), np.arange(shape[1]) % shape[2])
-
-    words = "audit --seen seen.npy --unseen unseen.npy --labels y.npy --class 1".split()
-    given = (models or 1) * (samples or 1) * ((classes or 2) - 1)
-    return write, 1_200_000 // given, (words,)
-
-
 CASES = {
     "nodes and initializers": onnx_case(nodes_and_initializers, 60000),
     "foreign outputs": onnx_case(foreign_outputs, 30000),
@@ -351,7 +335,7 @@ def measure():
             write(folder, n)
             size = size_of_inputs(folder)
             for words in commands:
-                code, seconds, peak, _ = run(folder, words, 60)
+                code, seconds, peak, _ = run(folder, words, 2 * SECONDS)
                 row = (name, size, words[0], code, seconds, peak)
                 print("%-28s %8.1f %-8s %5d %9.2f %9.0f" % row)
                 sys.stdout.flush()
@@ -374,7 +358,8 @@ def add_cases():
                 size = size_of_inputs(folder)
                 for words in commands:
                     code, seconds, peak, text = run(folder, words, 4 * SECONDS)
-                    self.assertIn(code, (0, 2, 3, 4, 5), text[-1000:])
+                    # 6: there is no receipt to verify.
+                    self.assertIn(code, (0, 2, 3, 4, 5, 6), text[-1000:])
                     self.assertLess(seconds, SECONDS, words)
                     self.assertLess(peak, 20 * size + SLACK_MB, words)
 

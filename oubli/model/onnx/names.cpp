@@ -47,7 +47,9 @@ bool is_numbers(const Message& message, Kind parent, std::uint32_t number) {
   if (parent == Kind::attribute) return number == attribute::kFloats || number == attribute::kInts;
   if (parent != Kind::tensor) return false;
   const std::uint64_t type = message.number_or(tensor::kDataType, 0);
-  if (number == tensor::kRawData && (type == kUint8 || type == kInt8)) return false;
+  if ((number == tensor::kRawData || number == tensor::kInt32Data) &&
+      (type == kUint8 || type == kInt8))
+    return false;
   return number == tensor::kDims || number == tensor::kRawData || number == tensor::kFloatData ||
          number == tensor::kInt32Data || number == tensor::kInt64Data ||
          number == tensor::kDoubleData || number == tensor::kUint64Data;

@@ -112,7 +112,7 @@ void check(const Pickle& pickle, const Estimator& found) {
     fail(ErrorCode::unfilterable, "{}: saved on a big-endian machine", pickle.what());
   if (!pickle.pairs(pickle.attribute(found.object, "coefs_paths_")).empty())
     fail(ErrorCode::unfilterable,
-         "{}: {} keeps the weights of all its trials; drop them and save again:\n  "
+         "{}: {} keeps the weights of all its trials; drop them and save again: "
          "model.coefs_paths_ = model.scores_ = {{}}",
          pickle.what(), found.type);
 }

@@ -27,8 +27,8 @@ class ZippedArchive final : public Archive {
              entry.name, name_);
     if (find(name_ + "/constants.pkl") != nullptr)
       fail(ErrorCode::unfilterable,
-           "{}: TorchScript, whose code counts classes, too. Save its numbers alone and forget in "
-           "that file:\n  m = torch.jit.load('{}')\n  torch.save(m.state_dict(), 'state.pth')",
+           "{}: TorchScript, whose code counts classes, too; save its numbers alone and forget in "
+           "that file: m = torch.jit.load('{}'); torch.save(m.state_dict(), 'state.pth')",
            path, file_->path().filename().string());
     const ZipEntry* const pickled = find(name_ + "/data.pkl");
     if (pickled == nullptr) fail(ErrorCode::bad_input, "{}: no entry {}/data.pkl", path, name_);

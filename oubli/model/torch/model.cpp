@@ -6,8 +6,8 @@
 #include <array>
 #include <set>
 
-#include "oubli/model/name_text.h"
 #include "oubli/model/mentions.h"
+#include "oubli/model/name_text.h"
 #include "oubli/model/torch/rewrite.h"
 #include "oubli/pickle/calls.h"
 

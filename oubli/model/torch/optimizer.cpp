@@ -86,7 +86,7 @@ const Optimizers::Entry* Optimizers::entry_of(const State& state, std::size_t pa
   if (entries != 1 || parameters != 1 || state.flat)
     fail(ErrorCode::unfilterable,
          "{}: which part of the optimizer's state belongs to {} cannot be told, and it knows the "
-         "class. Leave it out:\n  c = torch.load('model.pth'); del c['optimizer']\n  torch.save(c, "
+         "class; leave it out: c = torch.load('model.pth'); del c['optimizer']; torch.save(c, "
          "'model.pth')",
          what, wanted.name);
   return &*std::ranges::find_if(state.entries, has_shape);

@@ -245,8 +245,9 @@ const std::vector<std::string>& limits_of_the_method() {
       "Filtration aims at weak (black-box) unlearning: that the outputs look like those of a "
       "network that never saw the class. It is not retraining.",
       "Normalization and naive deletion give the same probabilities and labels; they differ only "
-      "for somebody who sees logits. Method explained shows less in probabilities, too, and "
-      "changes some labels: worth asking for where people see probabilities.",
+      "for somebody who sees logits. Method explained is worth asking for where people see "
+      "probabilities and do not know the pictures: it mostly shows less there, for some classes "
+      "more, and it changes some labels.",
       "The features still know the class: a linear probe on them finds it again. With the affine "
       "and "
       "ridge solvers the new logits can show a direction of the features that the old ones did "

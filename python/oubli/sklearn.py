@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as _np
@@ -91,8 +92,13 @@ def forget_(
         progress=progress,
     )
     head.replace(new.W, new.b, _np.asarray(new.report.kept))
-    if steps:
-        _follow(estimator)
+    for step in steps:
+        if hasattr(step, "classes_"):
+            warnings.warn(
+                f"{type(step).__name__}: keeps classes of its own, which stay; fit it without "
+                "the forgotten ones",
+                stacklevel=2,
+            )
     return new.report
 
 
@@ -103,11 +109,6 @@ def _last_step(estimator) -> tuple[list, Any]:
         steps += [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
         estimator = estimator.steps[-1][1]
     return steps, estimator
-
-
-def _follow(pipeline) -> None:
-    """Attributes that a pipeline itself keeps; classes_ and the like are its last step's."""
-    pipeline.__dict__.pop("classes_", None)
 
 
 def _dense(X):

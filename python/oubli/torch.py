@@ -8,7 +8,7 @@ import torch as _torch
 from torch import nn as _nn
 
 from . import _arrays
-from ._error import unfilterable, usage
+from ._error import bad_input, unfilterable, usage
 from ._forget import Report, request
 from ._heard import progress_of
 from ._means import Means
@@ -206,6 +206,13 @@ def _batch(batch):
     raise usage(f"loader: gives {type(batch).__name__}; wanted batches (inputs, labels)")
 
 
+def _labels(labels) -> _torch.Tensor:
+    try:
+        return _torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError):
+        raise bad_input("loader: labels that are no numbers; wanted indices of classes") from None
+
+
 def _logits_in(output) -> _torch.Tensor:
     for name in ("logits",):  # of Hugging Face
         output = getattr(output, name, output)
@@ -247,7 +254,8 @@ def _run(model: _nn.Module, loader, head: _nn.Module | None, progress) -> _Run:
     calls: list[tuple[_nn.Module, _torch.Tensor, _torch.Tensor]] = []
 
     def note(module, inputs, output):
-        calls.append((module, inputs[0], output))
+        if inputs:
+            calls.append((module, inputs[0], output))
 
     candidates = [head] if head is not None else [m for m in model.modules() if _is_head(m)]
     if not candidates:
@@ -261,7 +269,7 @@ def _run(model: _nn.Module, loader, head: _nn.Module | None, progress) -> _Run:
         with _torch.no_grad():
             for number, batch in enumerate(loader):
                 args, kwargs, labels = _batch(batch)
-                labels = _torch.as_tensor(labels)
+                labels = _labels(labels)
                 calls.clear()
                 output = _logits_in(model(*args, **kwargs))
                 ran = list(calls)

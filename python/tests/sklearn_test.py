@@ -11,6 +11,7 @@ from support import Case, need
 
 need("sklearn")
 import oubli  # noqa: E402
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier  # noqa: E402
 from sklearn.neural_network import MLPClassifier  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -178,6 +179,13 @@ class Estimators(Case):
         self.assertSame(model[-1].coef_, plain.coef_)
         self.assertNotIn(b"bee", pickle.dumps(model))
         self.assertEqual(set(model.predict(X)), {"ant", "cat"})
+
+    def test_transformers_that_know_classes(self):
+        X, y = problem()
+        model = make_pipeline(LinearDiscriminantAnalysis(), LogisticRegression()).fit(X, y)
+        with self.assertWarnsRegex(UserWarning, "LinearDiscriminantAnalysis: keeps classes"):
+            oubli.sklearn.forget_(model, X, y, [1])
+        self.assertEqual(model.classes_.tolist(), [0, 2, 3])
 
     def test_they_can_be_fitted_on(self):
         X, y = problem()

@@ -352,6 +352,8 @@ class Refusals(Case):
         self.untouched(2, "no 'fc' in the model", model, batches(x, y), layer="fc")
         self.untouched(2, "no part of the model", model, batches(x, y), layer=nn.Linear(16, 4))
         self.untouched(3, "label 4", model, batches(x, y + 1))
+        self.untouched(3, "no numbers", model, [(x, ["a"] * 300)])
+        self.untouched(3, "float32; wanted integers", model, batches(x, y.float()))
         self.untouched(2, "9", model, batches(x, y), [9])
         self.untouched(3, "no sample of", model, batches(x[y != 2], y[y != 2]))
         self.untouched(4, "", model, batches(x, y), [0, 1, 2])

@@ -100,18 +100,15 @@ def _population(x, what: str) -> list[_core.Given]:
     return [array.given(what)]
 
 
-def _layers(features, unseen_features) -> list:
-    """Features of one layer, or {name: features} of several."""
-    seen = features if isinstance(features, dict) else {"": features}
-    unseen = unseen_features if isinstance(unseen_features, dict) else {"": unseen_features}
+def _layers(**given) -> list:
+    """Features of one layer, or {name: features} of several; seen, unseen, before."""
+    by_name = {
+        what: x if isinstance(x, dict) else {"": x} for what, x in given.items() if x is not None
+    }
     layers = []
-    for name in [*seen, *(name for name in unseen if name not in seen)]:
-        both = (
-            _population(seen.get(name), "features"),
-            _population(unseen.get(name), "unseen_features"),
-        )
-        if any(both):
-            layers.append((str(name), *both))
+    for name in dict.fromkeys(name for features in by_name.values() for name in features):
+        populations = [_population(by_name.get(what, {}).get(name), what) for what in given]
+        layers.append((str(name), *populations))
     return layers
 
 
@@ -125,6 +122,7 @@ def audit(
     before: Any = None,
     features: Any = None,
     unseen_features: Any = None,
+    before_features: Any = None,
     class_names: list[str] | None = None,
     attack: list[str] | None = None,
     observer: list[str] | None = None,
@@ -162,7 +160,9 @@ def audit(
         "unseen": _population(unseen, "unseen"),
         "unseen2": _population(unseen2, "unseen2"),
         "before": _population(before, "before"),
-        "layers": _layers(features, unseen_features),
+        "layers": _layers(
+            features=features, unseen_features=unseen_features, before_features=before_features
+        ),
         "labels": _arrays.labels(labels),
         "classes": _arrays.class_words(classes),
         "class_names": _arrays.names(class_names),

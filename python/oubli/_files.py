@@ -159,6 +159,7 @@ def forget_file(
     method: str = "normalization",
     solver: str = "auto",
     target: Any = None,
+    explain: float | None = None,
     features: Any = None,
     logits: Any = None,
     labels: Any = None,
@@ -181,6 +182,7 @@ def forget_file(
     grey: bool = False,
     colour: bool = False,
     runtime=None,
+    run_with=None,
     note: str | None = None,
     previous=None,
     sign=None,
@@ -194,12 +196,14 @@ def forget_file(
     ignore_accuracy: bool = False,
     force: bool = False,
     progress=None,
+    **options: Any,
 ) -> Receipt:
     """Takes classes out of a model file: `oubli forget`, with its names and its bytes.
 
     Writes `output`, its receipt and its means beside it, all or nothing; the model is not changed.
     `features`, `logits`, `labels` and `target` are paths (FILE.npy, FILE.npz:NAME) or arrays, which
-    are written to temporary files first; `means` a path or `Means`.
+    are written to temporary files first; `means` a path or `Means`. Options that are not named here
+    are handed on as they are; the program says what it does not know.
 
     >>> import numpy as np, oubli
     >>> rng = np.random.default_rng(0)
@@ -214,8 +218,9 @@ def forget_file(
     >>> oubli.verify(receipt.path, model="new.npz")["passed"]
     True
     """
-    apart = ("model", "classes", "output", "target", "progress")
+    apart = ("model", "classes", "output", "target", "progress", "options")
     given = {name: value for name, value in locals().items() if name not in (*apart, "apart")}
+    given.update(options)
     with _Words("forget", "--json") as words:
         words.argument(model)
         words.options(**{"class": _arrays.class_words(classes)}, output=output)
@@ -239,7 +244,7 @@ def inspect(model, *, classes=None, progress=None, **options: Any) -> dict:
     >>> head["classes"], head["features"], head["dtype"]
     (4, 8, 'float32')
     """
-    given = _taken("inspect", options, (*_MODEL, *_REQUEST))
+    given = {**dict.fromkeys((*_MODEL, "target")), **options}
     with _Words("inspect", "--json") as words:
         words.argument(model)
         if classes is not None:
@@ -277,7 +282,7 @@ def verify(
     >>> result["passed"], [step["state"] for step in result["steps"] if step["state"] == "FAILED"]
     (True, [])
     """
-    given = _taken("verify", options, _MODEL)
+    given = {**dict.fromkeys(_MODEL), **options}
     with _Words("verify", "--json") as words:
         words.argument(receipt)
         words.options(model=model, original=original, threshold=threshold, recompute=recompute)
@@ -293,18 +298,5 @@ def verify(
             raise
 
 
-# What forget_file() names the head and the data by, and the method.
-_MODEL = (
-    *("features", "logits", "labels", "data", "means", "class_names", "weights", "bias", "no_bias"),
-    *("transposed", "rows_are_classes", "scale", "mean", "std", "layout", "size", "grey", "colour"),
-    "runtime",
-)
-_REQUEST = ("method", "solver", "target", "samples", "random_samples", "seed")
-
-
-def _taken(function: str, options: dict, names: tuple[str, ...]) -> dict:
-    """All of `names`, None where nothing was given."""
-    for name in options:
-        if name not in names:
-            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
-    return {name: options.get(name) for name in names}
+# What is more than a word of the command line.
+_MODEL = ("features", "logits", "labels", "means", "class_names", "mean", "std", "size")

@@ -39,7 +39,8 @@ Population population(const Arrays& arrays, const std::string& name) {
 
 struct Arguments {
   Arrays seen, unseen, unseen2, before;
-  std::vector<std::tuple<std::string, Arrays, Arrays>> layers;  // name, seen, unseen
+  std::vector<std::tuple<std::string, Arrays, Arrays, Arrays>>
+      layers;  // name, seen, unseen, before
   const Given* labels = nullptr;
   std::vector<std::string> classes, class_names, attacks, observers;
   AuditOptions options;
@@ -55,10 +56,11 @@ AuditInput input_of(const Arguments& given) {
                    .class_names = given.class_names};
   if (!given.unseen2.empty()) input.unseen2 = population(given.unseen2, "unseen2");
   if (!given.before.empty()) input.before = population(given.before, "before");
-  for (const auto& [name, seen, unseen] : given.layers) {
-    FeatureLayer layer{name, {}, {}};
+  for (const auto& [name, seen, unseen, before] : given.layers) {
+    FeatureLayer layer{name, {}, {}, {}};
     if (!seen.empty()) layer.seen = population(seen, "features");
     if (!unseen.empty()) layer.unseen = population(unseen, "unseen_features");
+    if (!before.empty()) layer.before = population(before, "before_features");
     input.features.push_back(std::move(layer));
   }
   return input;

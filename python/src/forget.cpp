@@ -35,6 +35,7 @@ py::tuple forget_in_python(const Given& weights, const Given* bias, bool transpo
   take("method", given.method);
   take("solver", given.solver);
   take_array("target", given.target);
+  take("explain", given.explain);
   take("seed", given.seed);
   take("samples", given.samples);
   take("random_samples", given.random_samples);

@@ -12,6 +12,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
+#include "oubli/filtration/explained.h"
 #include "oubli/forget/forget.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/model/name_text.h"
@@ -75,6 +76,12 @@ ForgetRequest request_of(const ForgetArguments& given, const ModelFile& model) {
   const ClassSplit split = split_for_deletion(classes, request.forget);
   request.method = value_named<Method>(given.method);
   request.solver = value_named<Solver>(given.solver);
+  if (given.explain) {
+    if (request.method != Method::explained)
+      fail(ErrorCode::usage, "explain and method explained go together");
+    check_share(*given.explain);
+    request.explain = *given.explain;
+  }
   request.seed = given.seed;
   request.samples = {given.samples, given.random_samples, given.seed};
   request.allow_nonlinear_tail = given.allow_nonlinear_tail;

@@ -26,6 +26,7 @@ struct ForgetArguments {
   std::string method;
   std::string solver;
   const TensorView* target = nullptr;
+  std::optional<double> explain;  // method explained: rho
   std::uint64_t seed = 0;
   std::optional<std::size_t> samples;
   bool random_samples = false;

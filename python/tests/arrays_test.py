@@ -112,6 +112,20 @@ class Forget(Case):
             2, "go together", oubli.forget, W, b, features=x, labels=y, classes=[2], target=z
         )
 
+    def test_explain(self):
+        W, b, x, y = toy()
+        words = dict(features=x, labels=y, classes=[2], method="explained")
+        new = oubli.forget(W, b, explain=0.3, **words)
+        expected = self.program(
+            W, b, x, y, "--class", "2", "--method", "explained", "--explain", "0.3"
+        )
+        self.assertSame(new.W, expected["W"])
+        self.assertFalse(np.array_equal(new.W, oubli.forget(W, b, **words).W))
+        self.refuses(2, "", oubli.forget, W, b, **{**words, "explain": -1.0})
+        self.refuses(
+            2, "go together", oubli.forget, W, b, **{**words, "method": "naive"}, explain=0.3
+        )
+
     def test_layouts_and_kinds_of_memory(self):
         W, b, x, y = toy()
         expected = oubli.forget(W, b, features=x, labels=y, classes=[2])

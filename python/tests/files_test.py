@@ -179,8 +179,9 @@ class Files(Case):
         self.refuses(2, "zero byte", oubli.forget_file, "a\0b", classes=[1], output="x.npz")
         self.assertEqual(read("new.npz"), before)
         self.assertFalse(os.path.exists("x.npz"))
-        with self.assertRaises(TypeError):
-            oubli.forget_file("head.npz", classes=[1], outputs="x.npz")
+        self.refuses(2, "--outputs", oubli.forget_file, "head.npz", classes=[1], outputs="x.npz")
+        self.refuses(2, "--nonsense", oubli.inspect, "head.npz", nonsense=3)
+        self.refuses(2, "--samples", oubli.verify, "r.json", model="new.npz", samples=3)
 
     def test_a_receipt_that_does_not_verify(self):
         receipt = oubli.forget_file("head.npz", classes=[1], method="naive", output="new.npz")
@@ -239,6 +240,38 @@ class Audits(Case):
         run("report", "audit.json", "-o", "program.html")
         found.report("ours.html")
         self.assertEqual(read("program.html"), read("ours.html"))
+
+    def test_features_of_layers(self):
+        rng = np.random.default_rng(5)
+        kinds = ("features", "unseen_features", "before_features")
+        given = {kind: rng.normal(size=(12, 120, 4)).astype("float32") for kind in kinds}
+        words = []
+        for name, array in {
+            "seen": self.seen,
+            "unseen": self.unseen,
+            "labels": self.y,
+            **given,
+        }.items():
+            np.save(f"{name}.npy", array)
+            words += ["--" + name.replace("_", "-"), f"{name}.npy"]
+        program = run(
+            "audit",
+            *words,
+            "--class",
+            1,
+            "--directions",
+            50,
+            "--bootstrap",
+            100,
+            "--attack",
+            "logistic,per-image",
+            "--json",
+        )
+        found = oubli.audit(self.seen, self.unseen, self.y, [1], **given, **self.quick)
+        self.assertEqual(found.probes, json.loads(program)["probes"])
+        named = {kind: {"last": array} for kind, array in given.items()}
+        found = oubli.audit(self.seen, self.unseen, self.y, [1], **named, **self.quick)
+        self.assertIn("last", json.dumps(found.probes))
 
     def test_what_it_shows(self):
         steps = []

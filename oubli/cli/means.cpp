@@ -15,6 +15,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/result_stream.h"
+#include "oubli/forget/alignment.h"
 
 namespace oubli::cli {
 namespace {
@@ -23,6 +24,7 @@ struct MeansOptions : ModelOptions {
   std::string output;
   bool force = false;
   bool json = false;
+  bool ignore_accuracy = false;
 };
 
 void run(const MeansOptions& options) {
@@ -38,6 +40,12 @@ void run(const MeansOptions& options) {
   const CalibrationData& data = *loaded.inputs.data;
   const auto chosen = choose_samples(data.labels, head.classes(), loaded.samples);
   const ClassMeans means = gather_means(data, head.classes(), chosen, true, loaded.class_names);
+  if (!options.ignore_accuracy) {
+    if (loaded.run != nullptr)
+      loaded.run->check_alignment({}, loaded.class_names);
+    else
+      require_aligned(confusion_of(head, data, {}), {}, loaded.class_names, "");
+  }
   double largest_error = std::nan("");  // one sample tells nothing about its error
   for (std::size_t j = 0; j < means.classes(); ++j)
     largest_error = std::fmax(largest_error, means.standard_error(j));
@@ -95,6 +103,8 @@ void add_means(Command& app) {
   options->add_run(*command);
   command->add_option("-o,--output", options->output, "The means file to write")->required();
   command->add_flag("--force", options->force, "Replace the output if it exists");
+  command->add_flag("--ignore-accuracy", options->ignore_accuracy,
+                    "Although the model seems to be wrong about the samples");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->footer(
       "Features are recommended: they stay the same when the head changes.\n\n"

@@ -78,7 +78,7 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
          "{}: a non-linear step follows the logits, so that method {} would change what the model "
          "outputs for retained classes; use --method naive, or say --allow-nonlinear-tail",
          inputs.model->path().string(), name_of(request.method));
-  if (inputs.run != nullptr && !request.ignore_accuracy)
+  if (!request.ignore_accuracy && inputs.run != nullptr)
     inputs.run->check_alignment(request.forget, request.class_names);
   plan.means = inputs.means;
   if (plan.means) {
@@ -93,6 +93,10 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
       const bool forgotten = std::ranges::binary_search(request.forget, j);
       return forgotten ? std::to_string(j) : class_label(j, request.class_names);
     };
+    // The samples are known to be numbers now.
+    if (!request.ignore_accuracy && inputs.run == nullptr)
+      require_aligned(confusion_of(head, *inputs.data, request.forget), request.forget,
+                      request.class_names, "");
     if (auto warning = warning_of_few_samples(plan.means->counts, request.samples, label))
       plan.warnings.push_back(std::move(*warning));
   }
@@ -217,19 +221,8 @@ ForgetOutcome look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& re
   ForgetOutcome outcome;
   if (!inputs.data) return outcome;
   const HeadView& head = inputs.model->head();
-  LeakCheck leaks =
+  outcome.leaks =
       check_leaks(head, plan.new_head_view(head), plan.filtration, *inputs.data, request.seed);
-  // A run was checked before anything was done; for arrays only this check computes logits.
-  if (inputs.run == nullptr && !request.ignore_accuracy && leaks.kept_samples != 0) {
-    const double right =
-        static_cast<double>(leaks.kept_right) / static_cast<double>(leaks.kept_samples);
-    if (near_chance(right, plan.split().retained.size(), leaks.kept_samples))
-      leaks.warnings.push_back(fmt::format(
-          "labels look misaligned: the model calls {} of {} samples of retained classes "
-          "by their label, near chance. Is it the right class that goes?",
-          leaks.kept_right, leaks.kept_samples));
-  }
-  outcome.leaks = std::move(leaks);
   return outcome;
 }
 

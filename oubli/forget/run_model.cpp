@@ -13,6 +13,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
+#include "oubli/forget/preparation_trial.h"
 #include "oubli/forget/run_comparison.h"
 #include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
@@ -105,6 +106,9 @@ FileDigest digest_of_source(const SampleSource& source) {
   return digest;
 }
 
+// Below this share of right answers it is asked whether inputs are made in the right way.
+constexpr double kLowAccuracy = 0.8;
+
 // So many batches, from all over the data, are kept for check(): all of them if there are no more.
 constexpr std::size_t kCheckedBatches = 4;
 
@@ -152,8 +156,7 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
 
   std::vector<std::size_t> indices(source_->size());
   std::iota(indices.begin(), indices.end(), std::size_t{0});
-  std::vector<std::size_t> right(head.classes());
-  std::vector<std::size_t> count(head.classes());
+  confusion_ = Confusion(head.classes());
   const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
   const std::set<std::size_t> checked = checked_batches(source_->size(), kCheckedBatches);
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
@@ -170,8 +173,7 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
         }
         for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
           const std::uint32_t label = labels[first + i];
-          ++count[label];
-          if (largest(batch.logits.row(i)) == label) ++right[label];
+          confusion_.add(label, static_cast<std::uint32_t>(largest(batch.logits.row(i))));
         }
         features->write(std::as_bytes(batch.features.flat()));
         if (is_checked(first)) state_->checked.emplace(first, std::move(batch));
@@ -189,52 +191,28 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   if (stand_in_)
     for (const fs::path& path : stand_in_->files())
       calibration_.files.push_back(file_named("run with", path));
-  for (std::size_t j = 0; j < count.size(); ++j) {
-    report_.class_accuracy.push_back(count[j] == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                                   : static_cast<double>(right[j]) /
-                                                         static_cast<double>(count[j]));
-  }
-  report_.accuracy =
-      static_cast<double>(std::accumulate(right.begin(), right.end(), std::size_t{0})) /
-      static_cast<double>(labels.size());
-}
-
-bool near_chance(double accuracy, std::size_t classes, std::size_t samples) {
-  // Chance is right once in `classes` times; three standard deviations above that is still chance.
-  const double chance = 1 / static_cast<double>(classes);
-  const double deviation = std::sqrt(chance * (1 - chance) / static_cast<double>(samples));
-  return accuracy < 0.5 && accuracy <= 1.5 * chance + 3 * deviation;
+  report_.class_accuracy = confusion_.class_accuracy();
+  report_.accuracy = confusion_.accuracy();
 }
 
 void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
                                      std::span<const std::string> class_names) const {
-  const std::size_t classes = report_.class_accuracy.size();
-  if (near_chance(report_.accuracy, classes, report_.samples)) {
-    fail(ErrorCode::unfilterable,
-         "labels look misaligned: the model is right on {:.1f} % of {} samples, near chance "
-         "({:.1f} %); {}; {}; check the "
-         "order of the classes (--class-names) and how inputs are made (--scale, --mean, --std, "
-         "--layout), or say "
-         "--ignore-accuracy",
-         100 * report_.accuracy, report_.samples, 100 / static_cast<double>(classes),
-         report_.labels, report_.preparation);
-  }
-  for (const std::size_t c : forget) {
-    const double accuracy = report_.class_accuracy[c];
-    if (std::isnan(accuracy)) {
+  for (const std::size_t c : forget)
+    if (std::isnan(report_.class_accuracy[c]))
       fail(ErrorCode::bad_input, "{}: no sample of class {}, which is to be forgotten",
            report_.data, class_label(c, class_names));
-    }
-    if (accuracy < 0.5) {
+  if (report_.accuracy < kLowAccuracy) {
+    const auto better = better_preparation(*state_->engine, state_->model, *source_,
+                                           calibration_.labels, report_.preparation_as_used);
+    if (better)
       fail(ErrorCode::unfilterable,
-           "labels look misaligned: the model calls only {:.1f} % of the samples of class {} by "
-           "that name (all classes: "
-           "{:.1f} %); is it the right class? ({}); check --class-names and how inputs are made "
-           "(--scale, --mean, --std, --layout), or say --ignore-accuracy",
-           100 * accuracy, class_label(c, class_names), 100 * report_.accuracy,
-           report_.preparation);
-    }
+           "inputs look wrongly made: the model is right on {:.1f} % of {} samples as they are "
+           "made now ({}), and on {:.1f} % with {}; give these options, or say --ignore-accuracy",
+           100 * better->accuracy_now, better->samples, report_.preparation, 100 * better->accuracy,
+           better->options);
   }
+  require_aligned(confusion_, forget, class_names,
+                  fmt::format("{}; {}", report_.labels, report_.preparation));
 }
 
 RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filter,

@@ -11,6 +11,7 @@
 
 #include "oubli/data/preparation.h"
 #include "oubli/data/samples.h"
+#include "oubli/forget/alignment.h"
 #include "oubli/forget/calibration.h"
 #include "oubli/forget/run_check.h"
 #include "oubli/model/model_file.h"
@@ -41,10 +42,6 @@ struct RunReport {
   double head_mismatch = 0;            // W f + b against the logits, in units of its bound
 };
 
-// Whether a model that is right so often may as well be guessing. Half of the samples or more is
-// not guessed, however few they are.
-[[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
-
 // A model run on data: the features of all samples, in a temporary file (memory does not grow with
 // their number); of some samples all that it made, and what is needed to run its successor on them.
 class CalibrationRun {
@@ -62,8 +59,7 @@ class CalibrationRun {
   [[nodiscard]] const CalibrationData& calibration() const { return calibration_; }
   // Another file was run in the model's place, so that its successor cannot be run either.
   [[nodiscard]] bool stands_in() const { return stand_in_ != nullptr; }
-  // Error{unfilterable} if the model is near chance, or wrong about most samples of a
-  // class to be forgotten: then the labels are likely not what the model means by them.
+  // Error{unfilterable} if labels are likely not what the model means by them (alignment.h).
   void check_alignment(std::span<const std::size_t> forget,
                        std::span<const std::string> class_names) const;
   // Runs the staged model on the same batches. Error{self_check} if it does not compute what it
@@ -78,6 +74,7 @@ class CalibrationRun {
   std::unique_ptr<ModelFile> stand_in_;
   std::shared_ptr<const SampleSource> source_;
   RunReport report_;
+  Confusion confusion_;
   CalibrationData calibration_;
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "oubli/forget/calibration.h"
+
+namespace oubli {
+
+// The guard against deleting the wrong person: do labels mean what the model means by them? One
+// rule, wherever a model meets labelled samples.
+
+// How often samples of one class were called by the name of another. Only what occurs takes room.
+class Confusion {
+ public:
+  explicit Confusion(std::size_t classes = 0) : classes_(classes) {}
+
+  void add(std::uint32_t label, std::uint32_t predicted);
+
+  [[nodiscard]] std::size_t classes() const { return classes_; }
+  [[nodiscard]] std::size_t samples() const { return pairs_.size(); }
+  // Of all samples, and of one class; NaN without any.
+  [[nodiscard]] double accuracy() const;
+  [[nodiscard]] std::vector<double> class_accuracy() const;
+
+  // What the model calls the samples of a class, the commonest name first.
+  struct Name {
+    std::uint32_t predicted = 0;
+    std::size_t count = 0;
+  };
+  // The class's own name first among equally common ones; then by number.
+  [[nodiscard]] std::vector<Name> names_of(std::uint32_t label) const;
+
+ private:
+  void sort() const;
+
+  std::size_t classes_;
+  mutable std::vector<std::uint64_t> pairs_;  // label, predicted; sorted when asked
+  mutable bool sorted_ = true;
+};
+
+// Whether a model that is right so often may as well be guessing. Half of the samples or more is
+// not guessed, however few they are.
+[[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
+
+// Of samples as arrays: of all, or of a choice spread over the data where the logits of all would
+// take long; those of classes to be forgotten first.
+[[nodiscard]] Confusion confusion_of(const HeadView& head, const CalibrationData& data,
+                                     std::span<const std::size_t> forget);
+
+// Why the labels look wrong, if they do:
+//   the model is near chance;
+//   among the samples of a class to be forgotten another name is commoner than its own;
+//   two classes have each other's names: each one's samples are called by the other's most often.
+// A model that is honestly this bad about a class is refused as well: then somebody must say so.
+// False alarms: a class whose own name is the commonest of all its samples, with a share of r, and
+// the runner-up's s, looks otherwise in n of them with probability at most
+// exp(-n (sqrt(r) - sqrt(s))^2): 1.4 % for r = .5, s = .25, n = 100; 2e-6 for r = .9, s = .05,
+// n = 25.
+[[nodiscard]] std::optional<std::string> why_misaligned(const Confusion& confusion,
+                                                        std::span<const std::size_t> forget,
+                                                        std::span<const std::string> class_names);
+// Error{unfilterable} if they do: what was found, and what to look at. `made` says how inputs were
+// made, if it is known.
+void require_aligned(const Confusion& confusion, std::span<const std::size_t> forget,
+                     std::span<const std::string> class_names, const std::string& made);
+
+}  // namespace oubli

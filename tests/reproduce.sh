@@ -34,7 +34,8 @@ fi
 
 echo "reference"
 "$oubli" reproduce $common --models 4 --run reference --jobs 2 >tables.txt 2>log
-grep -q 'normalization' tables.txt || die "no tables on the screen"
+grep -q 'normalization' tables.txt || die "no summary on the screen"
+grep -q 'accuracy  verdict' tables.txt || die "no verdicts on the screen"
 grep -q '<html' reference/report.html || die "no report.html"
 "$oubli" status reference >status.txt; grep -q finished status.txt ||
   die "status does not say finished"

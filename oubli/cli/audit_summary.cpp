@@ -86,23 +86,34 @@ bool is_main(const TreatmentResult& result) {
          (result.means->source == MeansSource::test && to_text(result.means->samples) == "all");
 }
 
+// Over all attacks and observers at once, against the part's floor.
+Verdict verdict_of(const PartResult& part, const AuditResult& audit) {
+  return judge(audit.leaks, part.floor ? &part.floor->leaks : nullptr, 0);
+}
+
 std::string methods_table(const PartResult& part) {
   using enum TextTable::Align;
   TextTable table({{"  method"}});
   for (const Observer observer : all_values<Observer>())
-    table.columns.push_back({seen(observer), right});
-  table.columns.push_back({"accuracy kept", right});
+    table.columns.push_back({std::string(name_of(observer)), right});
+  table.columns.push_back({"accuracy", right});
+  table.columns.push_back({"verdict"});
   const auto add = [&](const std::string& name, const AuditResult& audit,
-                       std::string_view population) {
+                       std::string_view population, const std::string& verdict) {
     std::vector<std::string> cells{"  " + name};
     for (const Observer observer : all_values<Observer>())
       cells.push_back(worst_of(audit.leaks, observer));
     cells.push_back(accuracy_of(audit, population));
+    cells.push_back(verdict);
     table.add_row(std::move(cells));
   };
-  for (const TreatmentResult& result : part.treatments)
-    if (result.audit && is_main(result)) add(name_of(result.treatment), *result.audit, "seen");
-  if (part.floor) add("(retrained)", *part.floor, "unseen");
+  for (const TreatmentResult& result : part.treatments) {
+    if (!result.audit || !is_main(result)) continue;
+    const Verdict verdict = verdict_of(part, *result.audit);
+    add(name_of(result.treatment), *result.audit, "seen",
+        verdict.outcome ? std::string(name_of(*verdict.outcome)) : "none");
+  }
+  if (part.floor) add("(retrained)", *part.floor, "unseen", "");
   return small_text(table);
 }
 
@@ -115,9 +126,8 @@ std::string part_summary(const Results& results, const PartResult& part) {
                            part.hidden));
   for (const TreatmentResult& result : part.treatments)
     if (name_of(result.treatment) == "normalization" && is_main(result) && result.audit)
-      text +=
-          told("Normalization, told from networks retrained without the class:") +
-          verdict_lines(judge(result.audit->leaks, part.floor ? &part.floor->leaks : nullptr, 0));
+      text += told("Normalization, told from networks retrained without the class:") +
+              verdict_lines(verdict_of(part, *result.audit));
   return text + told("Right answers in 100 of the strongest attack on who sees (guessing: 50):") +
          methods_table(part);
 }

@@ -4,6 +4,7 @@ Usage: terminal_test.py OUBLI [--update]. --update writes the texts anew; read t
 """
 
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -134,9 +135,15 @@ class Terminal(unittest.TestCase):
         self.golden("error-data", "forget", "head.npz", "--class", "1", "-o", "n.npz", code=2)
 
     def test_limits_once(self):
-        self.golden("limits", "forget", "--limits", lines=25)
         _, text = on_terminal(self.request("--class", "cat", "-o", "n.npz"), self.folder)
         self.assertNotIn("lawyers", text)
+        # All of those in the receipt, and nothing else.
+        code, text = on_terminal(["forget", "--limits"], self.folder)
+        self.assertEqual(code, 0)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+        receipt = json.loads((self.folder / "n.npz.receipt.json").read_text())
+        told = " ".join(text.split()).split(": - ", 1)[1].split(" - ")
+        self.assertEqual(told, receipt["limits"])
 
     def test_looks_only_where_they_show(self):
         words = self.request("--class", "cat", "--dry-run")

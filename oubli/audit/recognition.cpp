@@ -100,6 +100,15 @@ std::optional<double> readout_area(MatrixView<const float> logits, const Sides& 
 
 }  // namespace
 
+std::string_view how_often(double area) {
+  return area < 0.6 ? "hardly" : area < 0.75 ? "sometimes" : area < 0.9 ? "often" : "nearly always";
+}
+
+Compared compare_areas(double area, double other) {
+  if (area > other + kSameArea) return Compared::more;
+  return area < other - kSameArea ? Compared::less : Compared::same;
+}
+
 double area_under_curve(std::span<const double> scores, std::span<const std::uint8_t> positive) {
   OUBLI_ASSERT(scores.size() == positive.size());
   // Logits that overflowed have no order.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "oubli/array/matrix.h"
@@ -17,6 +18,13 @@ namespace oubli {
 // half. NaN if there are no positives or no negatives, or if a score is NaN.
 [[nodiscard]] double area_under_curve(std::span<const double> scores,
                                       std::span<const std::uint8_t> positive);
+
+// Such an area in words: "hardly", "sometimes", "often", "nearly always".
+[[nodiscard]] std::string_view how_often(double area);
+// Areas within kSameArea of each other are the same to people.
+inline constexpr double kSameArea = 0.01;
+enum class Compared { less, same, more };
+[[nodiscard]] Compared compare_areas(double area, double other);
 
 // How well an input of a forgotten class is recognised.
 struct Recognition {

@@ -131,5 +131,14 @@ TEST(Recognition, FewSamplesGiveNoReadoutAndAbsentClassesNothing) {
   EXPECT_EQ(measure_recognition(constant, labels, forget).at(0).ghost, 0.5);
 }
 
+TEST(Recognition, AreasThatAreCloseAreTheSameToPeople) {
+  EXPECT_EQ(compare_areas(0.705, 0.7), Compared::same);
+  EXPECT_EQ(compare_areas(0.72, 0.7), Compared::more);
+  EXPECT_EQ(compare_areas(0.68, 0.7), Compared::less);
+  EXPECT_EQ(how_often(0.5), "hardly");
+  EXPECT_EQ(how_often(0.75), "often");
+  EXPECT_EQ(how_often(1), "nearly always");
+}
+
 }  // namespace
 }  // namespace oubli

@@ -29,11 +29,6 @@ std::string_view seen(Observer observer) {
   return observer == Observer::label ? "the top label" : name_of(observer);
 }
 
-// How often somebody is right who is asked whether an input is of the forgotten class.
-const char* how_often(double auc) {
-  return auc < 0.6 ? "hardly" : auc < 0.75 ? "sometimes" : auc < 0.9 ? "often" : "nearly always";
-}
-
 std::string accuracy(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
   if (const auto& check = outcome.run_check.check; check && check->kept_accuracy_before)
     return told(fmt::format("Accuracy on the classes kept: {:.1f} % before, {:.1f} % after.",
@@ -101,8 +96,8 @@ std::string verdict(const std::vector<ObserverWords>& observers, const ForgetReq
 
 std::string ObserverWords::text() const {
   if (!now) return "not known (--full says why)";
-  const std::string often = how_often(*now);
-  if (!naive) return often;
+  const std::string_view often = how_often(*now);
+  if (!naive) return std::string(often);
   return fmt::format("{}; {} if merely cut off", often,
                      worse()    ? "MORE than"
                      : helped() ? "less than"

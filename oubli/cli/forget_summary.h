@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/audit/recognition.h"
 #include "oubli/forget/forget.h"
 
 namespace oubli::cli {
@@ -38,10 +39,11 @@ struct ObserverWords {
   std::optional<double> now;    // the largest AUC over classes and ways to read; none: not known
   std::optional<double> naive;  // the same, had the output been cut off; none for naive itself
 
-  // AUCs this close are the same to people.
-  static constexpr double kSame = 0.01;
-  [[nodiscard]] bool helped() const { return naive && now && *now < *naive - kSame; }
-  [[nodiscard]] bool worse() const { return naive && now && *now > *naive + kSame; }
+  [[nodiscard]] bool helped() const { return is(Compared::less); }
+  [[nodiscard]] bool worse() const { return is(Compared::more); }
+  [[nodiscard]] bool is(Compared than_naive) const {
+    return naive && now && compare_areas(*now, *naive) == than_naive;
+  }
   // "often; less than if cut off"
   [[nodiscard]] std::string text() const;
 };

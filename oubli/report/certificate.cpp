@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "oubli/audit/recognition.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/file.h"
 #include "oubli/base/json.h"
@@ -158,6 +159,18 @@ struct ObserverLine {
   std::string who, now, naive, words;
 };
 
+std::string_view beside_cutting(Compared compared) {
+  switch (compared) {
+    case Compared::less:
+      return ", less than had its output merely been cut off";
+    case Compared::same:
+      return ", as had its output merely been cut off";
+    case Compared::more:
+      break;
+  }
+  return ", more than had its output merely been cut off: the method did not help here";
+}
+
 // The strongest reading of each observer, who also knows what the ones below him see.
 std::vector<ObserverLine> observers_of(const Receipt& receipt) {
   std::vector<ObserverLine> lines;
@@ -171,20 +184,11 @@ std::vector<ObserverLine> observers_of(const Receipt& receipt) {
       if (check.naive.value) naive = std::max(naive.value_or(0.5), *check.naive.value);
     }
     if (!any || !now) continue;
-    const char* const often = *now < 0.6    ? "hardly"
-                              : *now < 0.75 ? "sometimes"
-                              : *now < 0.9  ? "often"
-                                            : "nearly always";
-    constexpr double kSame = 0.01;
     std::string compared;
-    if (naive && receipt.method != "naive")
-      compared = *now > *naive + kSame   ? ", more than had its output merely been cut off: the "
-                                           "method did not help here"
-                 : *now < *naive - kSame ? ", less than had its output merely been cut off"
-                                         : ", as had its output merely been cut off";
+    if (naive && receipt.method != "naive") compared = beside_cutting(compare_areas(*now, *naive));
     lines.push_back({seen_by(observer), fmt::format("{:.2f}", *now),
                      naive ? fmt::format("{:.2f}", *naive) : "–",
-                     fmt::format("recognises it {}{}", often, compared)});
+                     fmt::format("recognises it {}{}", how_often(*now), compared)});
   }
   return lines;
 }

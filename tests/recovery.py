@@ -4,7 +4,7 @@ The attacker has the new model, the means file and the receipt beside it, and kn
 estimate of the forgotten row w_c and mean m_c that we know of is tried, for every method, for fewer
 and for more classes than features, for rows that sum to zero and for rows that do not; the best one
 counts. Recovery is 1 - |estimate - truth|^2 / |best guess without the files - truth|^2: 1 is all of
-it, 0 nothing. With SECURITY.md, its table must be the one that is measured here.
+it, 0 nothing. With SECURITY.md, its table must be the one that is measured here, to DRIFT.
 """
 import json, pathlib, subprocess, sys, tempfile
 import numpy as np
@@ -13,6 +13,7 @@ OUBLI = pathlib.Path(sys.argv[1]).resolve()
 METHODS = ("naive", "normalization", "explained", "centre", "randomization", "zeroing", "custom")
 SHAPES = (("k = 10, p = 32", 10, 32), ("k = 60, p = 16", 60, 16))
 FORGOTTEN = 3
+DRIFT = 0.05
 
 
 def make(folder, k, p, sum_zero):
@@ -135,9 +136,22 @@ def main():
                     assert mean < 0.25, table[-1]
     print("\n".join(table))
     for path in sys.argv[2:]:
-        text = pathlib.Path(path).read_text()
-        missing = [line for line in table if line not in text]
-        assert not missing, f"{path} does not say:\n" + "\n".join(missing)
+        compare(table, pathlib.Path(path))
+
+
+def compare(table, path):
+    """The document says what was measured, to DRIFT: rounding differs between processors."""
+    said = dict(split_row(line) for line in path.read_text().splitlines() if line[:5] == "| k =")
+    for line in table[2:]:
+        case, figures = split_row(line)
+        assert case in said, f"{path} does not say:\n{line}"
+        far = max(abs(a - b) for a, b in zip(figures, said[case], strict=True))
+        assert far <= DRIFT, f"{path} says {said[case]} of:\n{line}"
+
+
+def split_row(line):
+    cells = line.strip("| ").split(" | ")
+    return tuple(cells[:3]), [float(cell) for cell in cells[3:]]
 
 
 main()

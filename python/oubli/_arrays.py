@@ -131,9 +131,11 @@ def _is_text(x) -> bool:
     if not isinstance(x, np.ndarray) and hasattr(x, "__dlpack__"):
         return False
     try:
-        return np.asarray(x).dtype.kind in "US"
+        array = np.asarray(x)
     except (ValueError, TypeError):
         return False
+    objects = array.dtype.kind == "O" and array.size  # columns of pandas are such
+    return array.dtype.kind in "US" or bool(objects and isinstance(array.flat[0], str))
 
 
 class Head(NamedTuple):

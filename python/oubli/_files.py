@@ -88,12 +88,21 @@ class _Words:
             return self.options(**{name: value})
         import numpy as np
 
-        array = _arrays.take(value, name).row_major()
-        if array.dtype == "bfloat16":
-            raise usage(f"{name}: .npy files hold no bfloat16; use .float()")
         path = os.path.join(self.folder(), name + ".npy")
-        np.save(path, array.data)
+        np.save(path, _for_file(value, name))
         self.options(**{name: path})
+
+    def data(self, data) -> None:
+        """A path or a data set's name, or inputs and labels."""
+        if data is not None and not isinstance(data, (str, os.PathLike)):
+            import numpy as np
+
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise usage(f"data: {type(data).__name__}; wanted a path, or (inputs, labels)")
+            path = os.path.join(self.folder(), "data.npz")
+            np.savez(path, x=_for_file(data[0], "data"), y=_for_file(data[1], "labels"))
+            data = path
+        self.options(data=data)
 
     def means(self, means) -> None:
         if isinstance(means, Means):
@@ -120,6 +129,14 @@ class _Words:
         return json.loads(_core.command(self._words, progress_of(progress)))
 
 
+def _for_file(value, what: str):
+    """The NumPy array that a file can hold."""
+    array = _arrays.take(value, what).row_major()
+    if array.dtype == "bfloat16":
+        raise usage(f"{what}: .npy files hold no bfloat16; use .float()")
+    return array.data
+
+
 def _text(value) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
@@ -143,6 +160,7 @@ def _add_model(words: _Words, given: dict) -> None:
     """The options by which forget, inspect and verify name a model and what is known of it."""
     for name in ("features", "logits", "labels"):
         words.array(name, given.pop(name))
+    words.data(given.pop("data"))
     words.means(given.pop("means"))
     words.class_names(given.pop("class_names"))
     words.options(mean=_numbers(given.pop("mean")), std=_numbers(given.pop("std")))
@@ -202,8 +220,9 @@ def forget_file(
 
     Writes `output`, its receipt and its means beside it, all or nothing; the model is not changed.
     `features`, `logits`, `labels` and `target` are paths (FILE.npy, FILE.npz:NAME) or arrays, which
-    are written to temporary files first; `means` a path or `Means`. Options that are not named here
-    are handed on as they are; the program says what it does not know.
+    are written to temporary files first; `means` a path or `Means`; `data` a path, a data set's
+    name, or (inputs, labels). Options that are not named here are handed on as they are; the
+    program says what it does not know.
 
     >>> import numpy as np, oubli
     >>> rng = np.random.default_rng(0)
@@ -299,4 +318,4 @@ def verify(
 
 
 # What is more than a word of the command line.
-_MODEL = ("features", "logits", "labels", "means", "class_names", "mean", "std", "size")
+_MODEL = ("features", "logits", "labels", "data", "means", "class_names", "mean", "std", "size")

@@ -99,7 +99,7 @@ def request(
         "method": str(method),
         "solver": str(solver),
         "target": None if target is None else _arrays.floats(target, "target").given("target"),
-        "explain": None if explain is None else float(explain),
+        "explain": None if explain is None else number(explain, "explain"),
         "seed": count(seed, "seed"),
         "samples": None if samples is None else count(samples, "samples", 1),
         "random_samples": bool(random_samples),
@@ -122,6 +122,13 @@ def count(value, what: str, least: int = 0) -> int:
     if value.__index__() >= 2**64:
         raise usage(f"{what}: {value!r}; wanted a number below 2^64")
     return value.__index__()
+
+
+def number(value, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise usage(f"{what}: {value!r}; wanted a number") from None
 
 
 def forget(

@@ -1,6 +1,7 @@
 """oubli.forget and oubli.Means: the program's numbers, any layout, no copies, bad input."""
 
 import gc
+import importlib.util
 import json
 import os
 import pickle
@@ -137,7 +138,8 @@ class Forget(Case):
             np.asfortranarray(x),
             read_only,
             wide[:, ::2],
-            x[::-1][::-1],
+            x[::-1].copy()[::-1],  # rows from the last to the first
+            np.broadcast_to(x[None], (2, *x.shape))[1],
             x.astype(">f4"),
         ):
             new = oubli.forget(W, b, features=other, labels=y, classes=[2])
@@ -185,6 +187,24 @@ class Forget(Case):
             classes=[0],
         )
 
+    def test_bfloat16_of_ml_dtypes(self):
+        """As a dtype of NumPy; torch_test.py has torch's."""
+        if importlib.util.find_spec("ml_dtypes") is None:
+            self.skipTest("ml_dtypes is not installed")
+        import ml_dtypes
+
+        W, b, x, y = toy()
+        half, bias = W.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16)
+        new = oubli.forget(half, bias, classes=[1], method="naive")
+        self.assertSame(new.W, half[[0, 2, 3]])
+        self.assertSame(new.b, bias[[0, 2, 3]])
+        samples = x.astype(ml_dtypes.bfloat16)
+        new = oubli.forget(half, bias, features=samples, labels=y, classes=[1])
+        wide = [array.astype("float32") for array in (half, bias, samples)]
+        exact = oubli.forget(*wide[:2], features=wide[2], labels=y, classes=[1])
+        self.assertEqual(new.W.dtype, half.dtype)
+        np.testing.assert_allclose(new.W.astype("f4"), exact.W, rtol=2.0**-8 * 1.001, atol=1e-6)
+
     def test_two_requests_without_data(self):
         W, b, x, y = toy(classes=5)
         first = oubli.forget(W, b, features=x, labels=y, classes=[4])
@@ -230,6 +250,11 @@ class BadInput(Case):
             (3, "labels: label 4 at position 3", dict(y=y + 1)),
             (3, "labels: label -1", dict(y=y - 1)),
             (3, "labels: text; wanted the index", dict(y=np.array(list("abcd"))[y])),
+            (3, "labels: text; wanted the index", dict(y=np.array(list("abcd"), object)[y])),
+            (3, "labels: int64 [400, 4]", dict(y=np.eye(4, dtype=int)[y])),
+            (3, "features: float128; wanted one of", dict(x=x.astype("longdouble"))),
+            (3, "features: no sample of 4", dict(x=x[:0], y=y[:0])),
+            (2, "explain: 'much'", dict(method="explained", explain="much")),
             (3, "labels: float64; wanted integers", dict(y=y.astype(float))),
             (3, "labels: bool; wanted integers", dict(y=y == 1)),
             (3, "no array", dict(x=[[1.0, 2.0], [1.0]])),
@@ -401,6 +426,30 @@ class Running(Case):
 
         with self.assertRaises(KeyboardInterrupt):
             oubli.forget(W, b, features=x, labels=y, classes=[1], progress=interrupt)
+
+    def test_tqdm(self):
+        """The bar that people see, in a terminal's place; without tqdm, none and the same work."""
+        script = """
+import sys
+if len(sys.argv) > 1:
+    sys.modules["tqdm"] = None  # as if it were not installed
+import numpy as np, oubli
+labels = np.arange(400) % 4
+x = (4 * np.eye(4, 8)[labels] + np.random.default_rng(0).normal(size=(400, 8))).astype("float32")
+new = oubli.forget(np.eye(4, 8), features=x, labels=labels, classes=[1], progress=True)
+print(new.W.tobytes().hex())
+"""
+        if importlib.util.find_spec("tqdm") is None:
+            self.skipTest("tqdm is not installed")
+        done = [
+            subprocess.run([sys.executable, "-c", script, *more], capture_output=True, text=True)
+            for more in ([], ["without"])
+        ]
+        for one in done:
+            self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertRegex(done[0].stderr, r"forget: 100%\|.*\| 3/3 ")
+        self.assertEqual(done[1].stderr, "")
+        self.assertEqual(done[0].stdout, done[1].stdout)
 
     def test_bar(self):
         W, b, x, y = toy()

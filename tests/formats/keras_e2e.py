@@ -17,7 +17,6 @@ except ImportError as missing:
 import make_keras as keras
 from format_case import DATA, FormatCase, main, oubli
 
-NODE_MODULES = os.environ.get("OUBLI_TEST_NODE_MODULES", "")
 GONE = 3
 KEPT = [j for j in range(keras.K) if j != GONE]
 
@@ -303,37 +302,6 @@ class Keras(FormatCase):
         code, _, said = oubli("inspect", self.at("units.h5"))
         self.assertEqual(code, 3)
         self.assertIn("the configuration says that there are 10 classes", said)
-
-    def run_tensorflow_js(self, name, inputs, **changes):
-        path = self.at(name)
-        request = {"config": config_of(path), "inputs": inputs.tolist(), "weights": []}
-        request["config"]["config"]["layers"][1]["config"].update(changes)
-        for weight, values in datasets_of(hdf5_of(path)).items():
-            if weight.startswith("model_weights"):
-                layer = weight.split("/", 2)[2].replace(":0", "")
-                flat = [float(v) for v in values.ravel()]
-                request["weights"].append(dict(name=layer, shape=values.shape, values=flat))
-        with open(self.at("request.json"), "w") as f:
-            json.dump(request, f)
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keras_run.cjs")
-        command = ["node", script, NODE_MODULES, self.at("request.json")]
-        return subprocess.run(command, capture_output=True, text=True)
-
-    def test_tensorflow_js_runs_it(self):
-        if not NODE_MODULES or not shutil.which("node"):
-            self.skipTest("OUBLI_TEST_NODE_MODULES names no folder with @tensorflow/tfjs-layers")
-        self.forget("keras2.h5", "--class", GONE, "--method", "naive", out="js.h5")
-        inputs = np.random.default_rng(2).standard_normal((20, 8))
-        old, new = (self.run_tensorflow_js(name, inputs) for name in ("keras2.h5", "js.h5"))
-        self.assertEqual(new.returncode, 0, new.stderr)
-        before, after = np.array(json.loads(old.stdout)), np.array(json.loads(new.stdout))
-        self.assertEqual(after.shape, (20, keras.K - 1))
-        left = before[:, KEPT] / before[:, KEPT].sum(1, keepdims=True)
-        # Probabilities in float32: a few units in the last place of numbers up to 1.
-        np.testing.assert_allclose(after, left, rtol=0, atol=1e-6)
-        wrong = self.run_tensorflow_js("js.h5", inputs, units=keras.K)
-        self.assertNotEqual(wrong.returncode, 0)
-        self.assertIn("hape", wrong.stderr)
 
     def test_a_file_of_somebody_else(self):
         path = os.path.join(DATA, "mlperf_tiny_resnet8_cifar10.h5")

@@ -39,6 +39,12 @@ def other(class_name, name, inbound=None, **config):
     return layer
 
 
+def first(layer):
+    """The layer as the first one of a Sequential model, which says what it is given."""
+    layer["config"]["batch_input_shape"] = [None, 8]
+    return layer
+
+
 def sequential(name, layers):
     return {"class_name": "Sequential", "config": {"name": name, "layers": layers}}
 
@@ -120,9 +126,9 @@ def make(folder):
     at = lambda name: os.path.join(folder, name)
     hidden = ("dense", weights_of("dense", H_KERNEL, H_BIAS))
     head = ("dense_1", weights_of("dense_1", KERNEL, BIAS))
-    first = dense("dense", P, "relu")
-    first["config"]["batch_input_shape"] = [None, 8]
-    plain = sequential("sequential", [first, dense("dense_1", K, "softmax")])
+    plain = sequential(
+        "sequential", [first(dense("dense", P, "relu")), dense("dense_1", K, "softmax")]
+    )
     expect = {}
 
     def add(name, kernel, bias=None, moments=(), units=None, shows=False):
@@ -287,9 +293,9 @@ def make(folder):
     # Teachable Machine: models as layers, and no bias.
     inner = sequential(
         "sequential_3",
-        [dense("dense_Dense1", P, "relu"), dense("dense_Dense2", K, "softmax", False)],
+        [first(dense("dense_Dense1", P, "relu")), dense("dense_Dense2", K, "softmax", False)],
     )
-    features = sequential("sequential_1", [dense("features", 8, "relu")])
+    features = sequential("sequential_1", [first(dense("features", 8, "relu"))])
     teachable = sequential("sequential_4", [features, inner])
     h5(
         at("teachable.h5"),
@@ -356,8 +362,8 @@ def make(folder):
     nested = sequential(
         "outer",
         [
-            dense("dense_7", 8, "relu"),
-            sequential("inner", [dense("a", P), dense("b", K)]),
+            first(dense("dense_7", 8, "relu")),
+            sequential("inner", [first(dense("a", P)), dense("b", K)]),
             other("Activation", "act", activation="softmax"),
         ],
     )

@@ -95,11 +95,53 @@ def tensor(name, shape, kind=FLOAT32, buffer=0, scales=None, zeros=None):
     return fields
 
 
-def operator(code, inputs, outputs, **options):
-    fields = Table({0: ("I", code), 1: Vector("i", inputs), 2: Vector("i", outputs)})
-    if options:
-        fields[3], fields[4] = ("B", 8), Table({0: ("b", options["activation"])})
+def operator(number, inputs, outputs, options):
+    """options: their kind and table, or None."""
+    fields = Table({0: ("I", number), 1: Vector("i", inputs), 2: Vector("i", outputs)})
+    if options is not None:
+        fields[3], fields[4] = ("B", options[0]), options[1]
     return fields
+
+
+# What TensorFlow Lite wants to be told: the exponent's factor, the type of an index.
+OPTIONS = {SOFTMAX: (9, Table({0: ("f", 1.0)})), ARG_MAX: (40, Table({0: ("b", INT32)}))}
+
+
+class Parts:
+    """Tensors, buffers and operators of a graph, in the order in which they are added."""
+
+    def __init__(self):
+        self.tensors, self.data, self.operators = [], [b""], []
+
+    def add(self, *words):
+        self.tensors.append(tensor(*words))
+        return len(self.tensors) - 1
+
+    def constant(self, name, values, kind, scales=None):
+        self.data.append(values.tobytes())
+        zeros = None if scales is None else [0] * len(scales)
+        number = len(self.data) - 1
+        return self.add(name, list(values.shape), kind, number, scales, zeros)
+
+    def widened(self, half, code):
+        """float32 of a constant of 16 bits, as the converter's option float16 writes it."""
+        fields = self.tensors[half]
+        wide = self.add(fields[3] + "_dequantize", list(fields[0].values), FLOAT32, 0)
+        self.operators.append((code, [half], [wide], None))
+        return wide
+
+    def tail(self, code, last, classes, logits):
+        """An operator behind the head; its result."""
+        kind = {DEQUANTIZE: FLOAT32, ARG_MAX: INT32}.get(code, logits)
+        # Probabilities of 8 bits are always on this grid.
+        grid = ([1 / 256], [-128]) if kind == INT8 else ()
+        inputs = [last]
+        if code == ARG_MAX:
+            inputs.append(self.constant("axis", np.array([-1], np.int32), INT32))
+        name = "out%d" % len(self.tensors)
+        made = self.add(name, [1] if code == ARG_MAX else [1, classes], kind, 0, *grid)
+        self.operators.append((code, inputs, [made], OPTIONS.get(code)))
+        return made
 
 
 def model(
@@ -107,67 +149,43 @@ def model(
 ):
     """weights: classes x features as they are stored. `scales`: of the weights if kind is INT8."""
     k, p = weights.shape
-    zeros = None if scales is None else [0] * len(scales)
-    data = [b"", weights.tobytes()]
-    tensors = [
-        tensor(
-            "x",
-            [1, p],
-            INT8 if scales is not None and logits == INT8 else FLOAT32,
-            0,
-            *(([0.5], [3]) if logits == INT8 else ())
-        ),
-        tensor("head/MatMul", [k, p], kind, 1, scales, zeros),
-    ]
-    inputs = [0, 1, -1]
+    parts = Parts()
+    parts.add("x", [1, p], logits, 0, *(([0.5], [3]) if logits == INT8 else ()))
+    inputs = [0, parts.constant("head/MatMul", weights, kind, scales), -1]
     if bias is not None:
         integers = bias.dtype == np.int32
+        bias_kind = INT32 if integers else kind if kind == FLOAT16 else FLOAT32
         bias_scales = [0.5 * s for s in scales] if integers else None
-        tensors.append(
-            tensor(
-                "head/bias",
-                [k],
-                INT32 if integers else FLOAT32,
-                2,
-                bias_scales,
-                zeros if integers else None,
-            )
-        )
-        data.append(bias.tobytes())
-        inputs[2] = 2
-    quantised = ([0.25], [-5]) if logits == INT8 else ()
-    tensors.append(tensor("logits", [1, k], logits, 0, *quantised))
-    operators = [
-        (FULLY_CONNECTED, inputs, [len(tensors) - 1], {"activation": more.get("activation", 0)})
-    ]
+        inputs[2] = parts.constant("head/bias", bias, bias_kind, bias_scales)
+    if kind == FLOAT16:
+        by = more.get("widened_by", DEQUANTIZE)
+        inputs[1:] = [parts.widened(i, by) if i > 0 else i for i in inputs[1:]]
+    grid = ([more.get("logit_scale", 0.25)], [-5]) if logits == INT8 else ()
+    last = parts.add("logits", [1, k], logits, 0, *grid)
+    activation = (8, Table({0: ("b", more.get("activation", 0))}))
+    parts.operators.append((FULLY_CONNECTED, inputs, [last], activation))
     for code in tail:
-        out = FLOAT32 if code == DEQUANTIZE else logits if code != ARG_MAX else INT32
-        tensors.append(
-            tensor(
-                "out%d" % len(tensors),
-                [1] if code == ARG_MAX else [1, k],
-                out,
-                0,
-                *(quantised if out == INT8 else ())
-            )
-        )
-        operators.append((code, [len(tensors) - 2], [len(tensors) - 1], {}))
-    codes = sorted({code for code, *_ in operators})
+        last = parts.tail(code, last, k, logits)
     if more.get("share") == "buffer":
-        tensors.append(tensor("twin", [k, p], kind, 1, scales, zeros))
+        parts.add("twin", [k, p], kind, 1, scales, scales and [0] * len(scales))
     if more.get("share") == "shape":
-        tensors.append(tensor("twin", [k, p], kind, 0))
+        parts.add("twin", [k, p], kind, 0)
+    if more.get("weights_read_twice"):
+        parts.operators.append((LOGISTIC, [inputs[1]], [0], None))
     if more.get("read_twice"):
-        operators.append((LOGISTIC, [len(tensors) - 2], [0], {}))
-        codes = sorted(set(codes) | {LOGISTIC})
+        parts.operators.append((LOGISTIC, [last - 1], [0], None))
+    return packed(parts, more.get("output", last), more.get("share") == "shape", labels)
+
+
+def packed(parts, output, shared_shape, labels):
+    """The file's bytes."""
+    codes = sorted({code for code, *_ in parts.operators})
     graph = Table(
         {
-            0: tensors,
+            0: parts.tensors,
             1: Vector("i", [0]),
-            2: Vector(
-                "i", [more.get("output", len(tensors) - 1 - (more.get("share") is not None))]
-            ),
-            3: [operator(codes.index(code), i, o, **options) for code, i, o, options in operators],
+            2: Vector("i", [output]),
+            3: [operator(codes.index(code), *words) for code, *words in parts.operators],
         }
     )
     root = Table(
@@ -176,11 +194,11 @@ def model(
             1: [Table({0: ("b", code), 3: ("i", code)}) for code in codes],
             2: [graph],
             3: "made for a test",
-            4: [Table({0: Vector("B", d, 16)}) if d else Table() for d in data],
+            4: [Table({0: Vector("B", d, 16)}) if d else Table() for d in parts.data],
         }
     )
     content = Writer(root).data
-    if more.get("share") == "shape":  # the weights' shape is the twin's
+    if shared_shape:  # the weights' shape is the twin's
         r = Reader(content)
         written = r.tables(r.tables(r.at("I", 0), 2)[0], 0)
         where = r.field(written[1], 0)
@@ -269,6 +287,17 @@ def head(data):
     """Weights and bias of the last FULLY_CONNECTED layer, as the numbers that they stand for."""
     graph = read(data)
     _, inputs, _ = [op for op in graph["operators"] if op[0] == FULLY_CONNECTED][-1]
+    narrow = {op[2][0]: op[1][0] for op in graph["operators"] if op[0] == DEQUANTIZE}
+    inputs = [narrow.get(i, i) for i in inputs]
     weights = real(graph["tensors"][inputs[1]])
     biased = len(inputs) > 2 and inputs[2] >= 0
     return weights, real(graph["tensors"][inputs[2]]) if biased else np.zeros(len(weights))
+
+
+def with_extent(data, number, axis, extent):
+    """The file with another extent in the shape of a tensor: a mistake to be noticed."""
+    data = bytearray(data)
+    r = Reader(data)
+    table = r.tables(r.tables(r.at("I", 0), 2)[0], 0)[number]
+    struct.pack_into("<i", data, r.target(table, 0) + 4 + 4 * axis, extent)
+    return bytes(data)

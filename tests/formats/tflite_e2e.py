@@ -20,6 +20,7 @@ NAMES = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
 rng = np.random.default_rng(5)
 W = rng.standard_normal((K, P)).astype(np.float32)
 B = rng.standard_normal(K).astype(np.float32)
+HALF, HALF_B = W.astype(np.float16), B.astype(np.float16)
 Q = rng.integers(-127, 128, (K, P)).astype(np.int8)
 QB = rng.integers(-5000, 5000, K).astype(np.int32)
 PER_CLASS = [0.01 * (j + 1) for j in range(K)]
@@ -37,7 +38,7 @@ class Tflite(FormatCase):
             "bare": tflite.model(W, B, ()),
             "logistic": tflite.model(W, B, (tflite.LOGISTIC,)),
             "arg_max": tflite.model(W, B, (tflite.SOFTMAX, tflite.ARG_MAX)),
-            "half": tflite.model(W.astype(np.float16), None, kind=tflite.FLOAT16),
+            "half": tflite.model(HALF, HALF_B, kind=tflite.FLOAT16),
             "labels": tflite.model(W, B, labels=NAMES),
             "int8": tflite.model(Q, QB, softmax, tflite.INT8, [0.02], tflite.INT8),
             "int8_per_class": tflite.model(
@@ -78,16 +79,18 @@ class Tflite(FormatCase):
                 self.check_rest(old, made)
                 for before, after in zip(tflite.head(old), tflite.head(made)):
                     np.testing.assert_array_equal(after, before[KEPT])
-                for row in (W, W.astype(np.float16), Q):
+                for row in (W, HALF, Q):
                     self.assertNotIn(row[GONE].tobytes(), made)
                 self.verify(name + ".tflite", new)
 
     def test_normalization_is_that_of_npz(self):
-        for name, bias in (("float", B), ("bare", B), ("no_bias", None), ("labels", B)):
+        floats = dict(float=(W, B), bare=(W, B), no_bias=(W, None), labels=(W, B))
+        floats["half"] = HALF, HALF_B
+        for name, (old, bias) in floats.items():
             words = ["--class", GONE, "--features", self.at("f.npy"), "--labels", self.at("y.npy")]
             words += ["--solver", "paper"] if bias is None else []
             self.forget(name + ".tflite", *words, out="norm_%s.tflite" % name)
-            weights, b = self.by_npz(W.T.copy(), bias, *words)
+            weights, b = self.by_npz(old.T.copy(), bias, *words)
             made = open(self.at("norm_%s.tflite" % name), "rb").read()
             self.check_rest(self.models[name], made)
             tensors = tflite.read(made)["tensors"]
@@ -140,6 +143,21 @@ class Tflite(FormatCase):
             ),
             "read_twice": (tflite.model(W, B, read_twice=True), 4, "read by something else"),
             "reshape": (tflite.model(W, B, (tflite.RESHAPE,)), 4, "operator 22"),
+            "wide_read_twice": (
+                tflite.model(HALF, HALF_B, kind=tflite.FLOAT16, weights_read_twice=True),
+                4,
+                "head/MatMul_dequantize is read by something else, too",
+            ),
+            "computed": (
+                tflite.model(HALF, HALF_B, kind=tflite.FLOAT16, widened_by=tflite.LOGISTIC),
+                4,
+                "is computed by operator 14; wanted a constant",
+            ),
+            "wide_shape": (
+                tflite.with_extent(self.models["half"], 3, 1, P + 1),
+                4,
+                "something else than float16 of the same shape",
+            ),
             "no_layer": (tflite.model(W, B, output=0), 4, ""),
             "outside": (bytes(outside), 3, "damaged or cut short"),
             "short": (cut[: len(cut) // 2], 3, "damaged or cut short"),

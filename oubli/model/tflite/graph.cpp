@@ -11,6 +11,7 @@
 namespace oubli {
 namespace {
 
+constexpr unsigned kFloat16 = 1;  // a type of elements
 constexpr unsigned kDequantize = 6, kFullyConnected = 9, kLogistic = 14, kSoftmax = 25,
                    kLogSoftmax = 50, kArgMax = 56, kQuantize = 114;
 constexpr int kLongestTail = 16;
@@ -110,6 +111,39 @@ TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
     }
 }
 
+namespace {
+
+// The constant that is read as `tensor`: itself, or, in files made with float16, what DEQUANTIZE
+// widens to it.
+std::size_t constant_behind(const TfliteGraph& graph, std::int32_t tensor, TfliteHead& head,
+                            const std::string& what) {
+  const auto makes = [&](const TfliteOperator& op) {
+    return std::ranges::find(op.outputs, tensor) != op.outputs.end();
+  };
+  const auto maker = std::ranges::find_if(graph.operators, makes);
+  if (maker == graph.operators.end()) return static_cast<std::size_t>(tensor);
+  const auto refuse = [&](std::string_view why) {
+    fail(ErrorCode::unfilterable, "{}: the last layer's {} {}", what,
+         graph.tensors[static_cast<std::size_t>(tensor)].name, why);
+  };
+  if (maker->code != kDequantize || maker->inputs.size() != 1 || maker->inputs[0] < 0)
+    refuse(fmt::format("is computed by operator {}; wanted a constant", maker->code));
+  for (const std::int32_t id : {tensor, maker->inputs[0]}) {
+    std::ptrdiff_t readers = 0;
+    for (const TfliteOperator& op : graph.operators) readers += std::ranges::count(op.inputs, id);
+    if (readers != 1) refuse("is read by something else, too");
+  }
+  const auto narrow = static_cast<std::size_t>(maker->inputs[0]);
+  const auto wide = static_cast<std::size_t>(tensor);
+  if (graph.tensors[narrow].type != kFloat16 ||
+      graph.tensors[narrow].shape != graph.tensors[wide].shape)
+    refuse("is made from something else than float16 of the same shape");
+  head.widened.push_back(wide);
+  return narrow;
+}
+
+}  // namespace
+
 TfliteHead find_tflite_head(const FlatBuffer& file, const TfliteGraph& graph,
                             const std::string& what) {
   const auto refuse = [&](const std::string& why) {
@@ -140,9 +174,9 @@ TfliteHead find_tflite_head(const FlatBuffer& file, const TfliteGraph& graph,
       const auto options = file.table(maker->at, 4);
       if (options && file.number(*options, 1, 1) != 0) refuse("weights in a shuffled format");
       if (options && file.number(*options, 0, 1) != 0) head.shift_shows = true;
-      head.weights = static_cast<std::size_t>(maker->inputs[1]);
+      head.weights = constant_behind(graph, maker->inputs[1], head, what);
       if (maker->inputs.size() > 2 && maker->inputs[2] >= 0)
-        head.bias = static_cast<std::size_t>(maker->inputs[2]);
+        head.bias = constant_behind(graph, maker->inputs[2], head, what);
       const unsigned type = graph.tensors[head.results.back()].type;
       head.rounds_logits = type != 0 && type != 1;
       return head;

@@ -49,6 +49,9 @@ struct TfliteGraph {
 struct TfliteHead {
   std::size_t weights = 0;
   std::optional<std::size_t> bias;
+  // What the layer reads where weights and bias are kept in 16 bits: their float32 of the same
+  // shapes, made anew at each run.
+  std::vector<std::size_t> widened;
   // Tensors with one entry per class along their last axis, from the layer's result to the output.
   std::vector<std::size_t> results;
   bool shift_shows = false;

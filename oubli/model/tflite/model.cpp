@@ -18,6 +18,8 @@ namespace {
 
 constexpr unsigned kFloat32 = 0, kFloat16 = 1, kInt32 = 2, kUint8 = 3, kInt8 = 9;
 
+constexpr std::uint64_t kAnyExtent = 0xFFFFFFFF;  // -1 in a shape's signature
+
 unsigned element_size(unsigned type) {
   switch (type) {
     case kFloat32:
@@ -207,6 +209,7 @@ void TfliteModel::shrink_shape(Patches& patches, const TfliteTensor& tensor, std
   const auto number = static_cast<std::uint32_t>(classes);
   for (const auto& vector : {tensor.shape_at, tensor.signature_at}) {
     if (!vector || vector->count <= axis) continue;
+    if (buffer_.load(vector->elements() + 4 * axis, 4) == kAnyExtent) continue;
     require_own(*vector, 4);
     patches.put(vector->elements() + 4 * axis, std::as_bytes(std::span(&number, 1)));
   }
@@ -286,6 +289,8 @@ StagedModel TfliteModel::stage(const NewHead& head, std::span<const std::size_t>
   if (place_.bias)
     shrink_tensor(patches, *place_.bias, values(*place_.bias, !bias_.bytes.empty(), *head.bias),
                   retained, storage);
+  for (const std::size_t wide : place_.widened)
+    shrink_shape(patches, graph_.tensors[wide], 0, retained.size());
   for (const std::size_t result : place_.results) {
     const TfliteTensor& tensor = graph_.tensors[result];
     shrink_shape(patches, tensor, tensor.shape.size() - 1, retained.size());

@@ -59,6 +59,9 @@ std::size_t line_count(const std::string& text) {
 }  // namespace
 
 void ModelOptions::add_head(Command& command) {
+  command.add_option(
+      "--head", head,
+      "Of an .onnx file with several last layers: a node, or an output of the graph");
   command.add_option("--weights", weights,
                      "Name of the head's weight tensor, if not found by itself");
   command.add_option("--bias", bias, "Name of the head's bias tensor");
@@ -186,6 +189,7 @@ HeadChoice head_choice(const ModelOptions& options) {
   if (options.bias && options.no_bias)
     fail(ErrorCode::usage, "--bias and --no-bias contradict each other");
   HeadChoice choice;
+  choice.head = options.head;
   choice.weights = options.weights;
   choice.bias = options.no_bias ? std::optional<std::string>("") : options.bias;
   if (options.transposed || options.rows_are_classes) choice.transposed = options.transposed;

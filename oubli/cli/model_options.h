@@ -18,6 +18,7 @@ namespace oubli::cli {
 // classes.
 struct ModelOptions {
   std::string model;
+  std::string head;
   std::string weights;
   std::optional<std::string> bias;
   bool no_bias = false;

@@ -51,6 +51,9 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
         path, identity,
         "a model: .onnx, .pth, .h5, .keras, .tflite, .pkl, .joblib, .safetensors, .npz, .npy or a "
         "Hugging Face folder");
+  if (!choice.head.empty() && format->kind != FileKind::onnx)
+    fail(ErrorCode::usage, "{}: --head names a node or an output of an .onnx file; say --weights",
+         path.string());
   return format->open(path, choice);
 }
 

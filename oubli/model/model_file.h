@@ -30,6 +30,7 @@ struct Finding {
 
 // Which part of the file is the head. Whatever is left empty is found, if there is one answer only.
 struct HeadChoice {
+  std::string head = {};                     // of an ONNX graph: a node, or an output
   std::string weights = {};                  // name of the tensor W
   std::optional<std::string> bias = {};      // name of the tensor b; "" means that there is none
   std::optional<bool> transposed = {};       // W is features x classes

@@ -187,6 +187,7 @@ def forget_file(
     random_samples: bool = False,
     seed: int = 0,
     class_names: Any = None,
+    head: str | None = None,
     weights: str | None = None,
     bias: str | None = None,
     no_bias: bool = False,

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Writes small ONNX classifiers with every form of last layer the tool must know, and some it must
 refuse.  make_models.py FOLDER: NAME.onnx for each, and manifest.json:
-{name: {"ok": bool, "reason": substring of the refusal, "classes": k, "nonlinear": bool,
-"run": bool, whether samples can be run through it, ...}}."""
+{name: {"ok": bool, "reason": substring of the refusal, "code": its exit code, "classes": k,
+"nonlinear": bool, "run": bool, whether samples can be run through it, ...}}."""
 import json
 import os
 import sys
@@ -382,14 +382,15 @@ def make(folder):
             node("DequantizeLinear", ["yq", "s", "zp"], ["y"])],
         [numpy_helper.from_array((W.T * 10).astype(np.int8), "Wq")] + scale, "quantised")
     no("two_heads", [node("Gemm", ["f", "W", "b"], ["y"], transB=1),
-            node("Gemm", ["f", "V"], ["boxes"], transB=1)], wb + [tensor("V", W[:4])],
-        "several last layers", [out(), out("boxes", ["n", 4])])
+            node("Gemm", ["f", "V"], ["boxes"], transB=1)],
+        wb + [tensor("V", np.roll(W, 1, 1)[:4])],
+        "several last layers", [out(), out("boxes", ["n", 4])], code=2)
     second = [node("Softmax", ["l"], ["y"]), node("Gemm", ["f", "V"], ["e"], transB=1)]
     weights2 = wb + [tensor("V", np.roll(W, 1, 1)[:4])]
     no("second_head_normalised", gemm + second + [node("LpNormalization", ["e"], ["e2"])], weights2,
-        "several last layers", [out(), out("e2", ["n", 4])])
+        "several last layers", [out(), out("e2", ["n", 4])], code=2)
     no("second_head_joined", gemm + second + [node("Concat", ["e", "e"], ["e2"], axis=1)], weights2,
-        "several last layers", [out("e2", ["n", 8]), out()])
+        "several last layers", [out("e2", ["n", 8]), out()], code=2)
     mlp("normalised_features_out",
         gemm + [node("Softmax", ["l"], ["y"]), node("LpNormalization", ["f"], ["unit"])], wb,
         [out(), out("unit", ["n", P])])

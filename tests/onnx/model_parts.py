@@ -75,7 +75,8 @@ class Maker:
         functions=(),
         domains=(),
         run=True,
-        checker=True
+        checker=True,
+        code=4
     ):
         if inputs is None:
             shape = ["n", 3, 4, 4] if image else ["n", D]
@@ -110,6 +111,7 @@ class Maker:
         self.manifest[name] = {
             "ok": ok,
             "reason": reason,
+            "code": 0 if ok else code,
             "classes": classes,
             "nonlinear": nonlinear,
             "kind": kind,

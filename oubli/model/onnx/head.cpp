@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "oubli/model/onnx/choose.h"
 #include "oubli/model/onnx/layer.h"
 #include "oubli/onnx/shapes.h"
 
@@ -152,15 +153,16 @@ std::vector<bool> depend_on(const Model& model, const Node& node,
   return result;
 }
 
-// An output that cannot be followed back to a layer must not be the end of another head: made
-// by weights that the head itself does not depend on.
-void check_other_outputs(const Model& model, const OnnxHead& head,
-                         const std::vector<std::string>& refused) {
+// Outputs that cannot be followed back to a layer and are the end of another head all the same:
+// made by weights that the head itself does not depend on.
+std::vector<std::string> ends_of_other_heads(const Model& model, const OnnxHead& head,
+                                             const std::vector<std::string>& refused) {
   const std::vector<bool> behind = depend_on(model, *head.node, refused);
   std::vector<std::string> others;  // the walk forward judges those that come from the head
   for (std::size_t i = 0; i < refused.size(); ++i)
     if (!behind[i]) others.push_back(refused[i]);
-  if (others.empty()) return;
+  std::vector<std::string> ends;
+  if (others.empty()) return ends;
   const auto body = makers_of(model, {head.node->outputs.at(0)});
   const auto makers = makers_of(model, others);
   for (const Node& node : model.graph().nodes) {
@@ -175,43 +177,13 @@ void check_other_outputs(const Model& model, const OnnxHead& head,
         !node.op_type.ends_with("Integer")) {
       continue;
     }
-    fail(ErrorCode::unfilterable,
-         "{}: its outputs come from several last layers, the {} and, for '{}', the {}; wanted a "
-         "classifier with one",
-         model.what(), head.node->describe(), maker->second, node.describe());
+    if (std::ranges::find(ends, maker->second) == ends.end()) ends.emplace_back(maker->second);
   }
+  return ends;
 }
 
-// The last of the layers that the outputs come from, if all the others come before it: their
-// outputs show its features.
-OnnxHead last_layer(const Model& model) {
-  LayerFinder finder(model);
-  std::vector<const OnnxHead*> found;  // one for each layer
-  std::unordered_set<const Node*> nodes;
-  std::optional<Error> first_refusal;
-  std::vector<std::string> refused;
-  for (const onnx::ValueInfo& output : model.graph().outputs) {
-    const Layer& layer = finder.find(output.name);
-    if (layer.head) {
-      if (nodes.insert(layer.head->node).second) found.push_back(&*layer.head);
-      continue;
-    }
-    if (!first_refusal) first_refusal = layer.refusal;
-    refused.push_back(output.name);
-  }
-  if (found.empty()) throw Error(*first_refusal);
-  const OnnxHead& last = **std::ranges::max_element(found, {}, &OnnxHead::node);
-  const auto before = makers_of(model, {last.features});
-  for (const OnnxHead* const other : found) {
-    if (other == &last || before.contains(other->node)) continue;
-    fail(ErrorCode::unfilterable,
-         "{}: its outputs come from several last layers, the {} and the {}; wanted a classifier "
-         "with one",
-         model.what(), found.front()->node->describe(),
-         (other == found.front() ? &last : other)->node->describe());
-  }
-  check_other_outputs(model, last, refused);
-  OnnxHead head = last;
+// The numbers of a layer that is the head.
+OnnxHead loaded(const Model& model, OnnxHead head) {
   const auto load = [&](const Node& node, std::size_t input) {
     std::optional<Constant> constant = onnx::constant_value(model, node.inputs[input]);
     if (!constant) refuse_layer(model, node, "its numbers cannot be read");
@@ -222,6 +194,42 @@ OnnxHead last_layer(const Model& model) {
   if (head.bias)
     head.bias = load(head.bias_node != nullptr ? *head.bias_node : *head.node, head.bias_input);
   return head;
+}
+
+// The layer that is chosen; else the last of the layers that the outputs come from, if all the
+// others come before it: their outputs show its features.
+OnnxHead last_layer(const Model& model, const OnnxHeadChoice& choice) {
+  LayerFinder finder(model);
+  std::vector<OnnxCandidate> found;
+  std::unordered_map<const Node*, std::size_t> places;
+  std::optional<Error> first_refusal;
+  std::vector<std::string> refused;
+  for (const onnx::ValueInfo& output : model.graph().outputs) {
+    const Layer& layer = finder.find(output.name);
+    if (layer.head) {
+      const auto [place, is_new] = places.emplace(layer.head->node, found.size());
+      if (is_new) found.push_back({*layer.head, {}});
+      found[place->second].outputs.push_back(output.name);
+      continue;
+    }
+    if (!first_refusal) first_refusal = layer.refusal;
+    refused.push_back(output.name);
+  }
+  if (found.empty() && choice.empty()) throw Error(*first_refusal);
+  const auto node_of = [](const OnnxCandidate& candidate) { return candidate.head.node; };
+  OnnxCandidate last = choice.empty() ? *std::ranges::max_element(found, {}, node_of)
+                                      : chosen_layer(model, found, choice);
+  const auto before = makers_of(model, {last.head.features});
+  const auto stays = [&](const OnnxCandidate& other) {
+    return other.head.node != last.head.node && !before.contains(other.head.node);
+  };
+  if (choice.empty()) {
+    const std::vector<std::string> ends = ends_of_other_heads(model, last.head, refused);
+    if (std::ranges::any_of(found, stays) || !ends.empty()) ask_which(model, found, ends);
+  }
+  for (const OnnxCandidate& other : found)
+    if (stays(other)) last.head.other_heads.push_back(describe(other));
+  return loaded(model, std::move(last.head));
 }
 
 }  // namespace
@@ -278,13 +286,13 @@ void OnnxHead::require_enough_classes(const Model& model) const {
                              tail.largest_k, count));
 }
 
-OnnxHead find_onnx_head(const Model& model) {
+OnnxHead find_onnx_head(const Model& model, const OnnxHeadChoice& choice) {
   if (model.graph().outputs.empty())
     fail(ErrorCode::unfilterable, "{}: the graph has no outputs", model.what());
   if (model.graph().cyclic)
     fail(ErrorCode::bad_input, "{}: nodes of the graph wait for one another: it cannot run",
          model.what());
-  OnnxHead head = last_layer(model);
+  OnnxHead head = last_layer(model, choice);
   const TensorView& weights = head.weights.tensor;
   if (!is_float(weights.dtype) || weights.rank() != 2)
     refuse_layer(model, *head.node,

@@ -59,10 +59,15 @@ struct OnnxHead {
   std::size_t logits_rank =
       2;  // of a Gemm or Conv; features and logits of a Conv may have positions
   OnnxTail tail;
+  std::vector<std::string> other_heads;  // last layers of other outputs, described; they stay
 
   // logits = weight_scale W f + bias_scale b. Views into the model.
   [[nodiscard]] HeadView view() const;
   [[nodiscard]] std::size_t classes() const { return view().classes(); }
+  // What the layer makes, bias included.
+  [[nodiscard]] const std::string& made() const {
+    return (bias_node != nullptr ? bias_node : node)->outputs[0];
+  }
   // "Gemm node 'fc': 1000 classes x 2048 features, float32"
   [[nodiscard]] std::string describe() const;
   // Error{unfilterable} if there are too few classes to lose one.
@@ -73,10 +78,19 @@ struct OnnxHead {
 [[noreturn]] void refuse_node(const onnx::Model& model, const onnx::Node& node,
                               std::string_view reason);
 
+// Which of several last layers is the head, in a person's words; empty: there is one answer.
+struct OnnxHeadChoice {
+  std::string head = {};     // a node, or an output of the graph
+  std::string weights = {};  // the tensor of weights
+  std::string value = {};    // what the layer makes: of a file that was just written
+  [[nodiscard]] bool empty() const { return head.empty() && weights.empty() && value.empty(); }
+};
+
 // Walks back from the outputs to the layer that makes the logits and forward again over all that
-// depends on them. Error{unfilterable} with a reason that a person can act on. It may be a head
-// with too few classes to lose one: a new model that is only looked at.
-[[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model);
+// depends on them. Error{unfilterable} with a reason that a person can act on; {usage} if there are
+// several and none is chosen. It may be a head with too few classes to lose one: a new model that
+// is only looked at.
+[[nodiscard]] OnnxHead find_onnx_head(const onnx::Model& model, const OnnxHeadChoice& choice = {});
 
 // Error{unfilterable} if the graph asks for more than `left` classes: a TopK.
 void check_enough_left(const onnx::Model& model, const OnnxHead& head, std::size_t left);

@@ -33,23 +33,26 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-const fs::path& require_no_choice(const fs::path& path, const HeadChoice& choice) {
-  if (choice.weights.empty() && !choice.bias && !choice.transposed) return path;
-  fail(ErrorCode::usage,
-       "{}: --weights, --bias, --no-bias, --transposed and --rows-are-classes are for files of "
-       "arrays; the head of an .onnx file is found by its graph",
-       path.string());
+OnnxHeadChoice onnx_choice(const fs::path& path, const HeadChoice& choice) {
+  if (choice.bias || choice.transposed)
+    fail(ErrorCode::usage,
+         "{}: --bias, --no-bias, --transposed and --rows-are-classes are for files of arrays; the "
+         "graph of an .onnx file says these",
+         path.string());
+  return {.head = choice.head, .weights = choice.weights};
 }
 
 }  // namespace
 
 OnnxModel::OnnxModel(const fs::path& path, const HeadChoice& choice)
-    : OnnxModel(require_no_choice(path, choice), std::map<std::string, fs::path>()) {}
+    : OnnxModel(path, std::map<std::string, fs::path>(), onnx_choice(path, choice)) {}
 
-OnnxModel::OnnxModel(const fs::path& path, std::map<std::string, fs::path> side_files)
+OnnxModel::OnnxModel(const fs::path& path, std::map<std::string, fs::path> side_files,
+                     OnnxHeadChoice choice)
     : ModelFile(path),
       model_(path, std::move(side_files)),
-      head_(find_onnx_head(model_)),
+      choice_(std::move(choice)),
+      head_(find_onnx_head(model_, choice_)),
       head_view_(head_.view()) {
   validate(head_view_);
   check_locations();
@@ -116,6 +119,9 @@ std::vector<Finding> OnnxModel::findings() const {
                                                 "{}: neither is used, give --class-names",
                                                 lists.front().where)});
   }
+  for (const std::string& other : head_.other_heads)
+    findings.push_back(
+        {other, "is another last layer and stays as it is: --head chooses; it may know the class"});
   for (const std::string& output : head_.tail.other_outputs) {
     findings.push_back({output, "this output does not come from the logits and stays as it is"});
   }
@@ -175,7 +181,9 @@ StagedModel OnnxModel::stage_in(const NewHead& head, std::span<const std::size_t
 
   staged.old_rows_may_remain = rewrite.old_head_kept;
   try {
-    staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files);
+    OnnxHeadChoice same;  // its weights may have another name by now
+    if (!choice_.empty()) same.value = head_.made();
+    staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files, same);
   } catch (const Error& error) {
     // Under the names that a person knows.
     std::string message = error.what();

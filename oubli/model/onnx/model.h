@@ -17,12 +17,12 @@ namespace oubli {
 class OnnxModel final : public ModelFile {
  public:
   // It may be one with too few classes to lose one, such as an earlier request leaves: to be looked
-  // at, run and verified. Error{usage} if a person said which part is the head: the graph says so.
+  // at, run and verified. Error{usage} if a person said what the graph says: bias and layout.
   explicit OnnxModel(const std::filesystem::path& path, const HeadChoice& choice = {});
   // A model just written, for looking at only. `side_files`: where external data is now, by the
   // location that the file gives.
   OnnxModel(const std::filesystem::path& path,
-            std::map<std::string, std::filesystem::path> side_files);
+            std::map<std::string, std::filesystem::path> side_files, OnnxHeadChoice choice);
 
   [[nodiscard]] std::string_view format() const override { return ".onnx"; }
   [[nodiscard]] const HeadView& head() const override { return head_view_; }
@@ -75,6 +75,7 @@ class OnnxModel final : public ModelFile {
   void check_locations();
 
   onnx::Model model_;
+  OnnxHeadChoice choice_;
   OnnxHead head_;
   HeadView head_view_;
   std::vector<std::string> locations_;  // of external data, wherever in the file

@@ -59,8 +59,6 @@ class TailWalker {
   TailWalker& operator=(const TailWalker&) = delete;
 
   void walk() {
-    const std::string& start =
-        (head_.bias_node != nullptr ? head_.bias_node : head_.node)->outputs[0];
     const OnnxLogitAxes found = axes_of_logits(model_, shapes_, head_, classes_);
     rank_assumed_ = found.rank_assumed;
     State logits;
@@ -79,7 +77,7 @@ class TailWalker {
       }
     }
     head_.logits_axis = logits.axis();
-    set(start, logits);
+    set(head_.made(), logits);
     for (const Node& node : model_.graph().nodes) {
       if (&node == head_.node || &node == head_.scale_node || &node == head_.bias_node) continue;
       follow(node);

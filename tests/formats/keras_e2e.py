@@ -200,6 +200,23 @@ class Keras(FormatCase):
         said = self.forget("sigmoid.h5", *words, out="no.h5", code=4)
         self.assertIn("non-linear", said)
 
+    def test_a_copy_of_a_column_is_told(self):
+        """Also where the archive is compressed, and the file itself shows nothing of it."""
+        arrays = datasets_of(hdf5_of(self.at("stored.keras")))
+        for deflate in (False, True):
+            for copies in ([], [("layers/other/vars/0", keras.KERNEL[:, GONE].copy())]):
+                keras.keras_zip(
+                    self.at("copy.keras"),
+                    config_of(self.at("stored.keras")),
+                    [*arrays.items(), *copies],
+                    deflate,
+                )
+                new = "copy_%d%d.keras" % (deflate, len(copies))
+                said = self.forget("copy.keras", "--class", GONE, "--method", "naive", out=new)
+                found = "still holds the weights of forgotten class 3" in said
+                self.assertEqual(found, bool(copies), said)
+                self.verify("copy.keras", new)
+
     def test_no_room_for_a_bias(self):
         words = [
             "--class",

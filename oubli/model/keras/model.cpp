@@ -177,6 +177,16 @@ std::vector<std::string> KerasModel::places_with_name(std::string_view name) con
   return places;
 }
 
+void KerasModel::for_each_packed(
+    const std::function<bool(const std::string&, std::span<const std::byte>)>& visit) const {
+  if (!zip_) return;
+  for (const ZipEntry& entry : zip_->entries()) {
+    if (entry.method == 0) continue;
+    const SharedTensor content = unpack(entry, path().string(), true);
+    if (!visit(entry.name, content.bytes)) return;
+  }
+}
+
 std::vector<fs::path> KerasModel::files() const {
   if (!class_names_) return {path()};
   return {path(), labels_file_};

@@ -34,6 +34,8 @@ class KerasModel final : public ModelFile {
   void check_unchanged() const override { file_.check_unchanged(); }
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
+  void for_each_packed(const std::function<bool(const std::string& where,
+                                                std::span<const std::byte>)>& visit) const override;
 
  private:
   void read_config();

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "oubli/model/mentions.h"
-#include "oubli/model/residue.h"
 #include "oubli/pickle/calls.h"
 
 namespace oubli {
@@ -167,16 +166,9 @@ std::vector<std::string> SklearnModel::places_with_name(std::string_view name) c
   return places;
 }
 
-void SklearnModel::refuse_old_rows(std::span<const std::byte> unpacked,
-                                   std::span<const std::size_t> retained) const {
-  std::vector<std::size_t> forgotten;
-  for (std::size_t c = 0; c < head_.classes(); ++c)
-    if (!std::ranges::binary_search(retained, c)) forgotten.push_back(c);
-  if (!RowScan(head_, forgotten).scan(unpacked).empty())
-    fail(ErrorCode::unfilterable,
-         "{}: another part of it holds the weights of the forgotten class, too, or another class "
-         "has equal ones; save it uncompressed, and the warnings of 'oubli forget' say more",
-         path().string());
+void SklearnModel::for_each_packed(
+    const std::function<bool(const std::string&, std::span<const std::byte>)>& visit) const {
+  if (packing_ != Packing::none) visit(path().string(), unpacked_);
 }
 
 StagedModel SklearnModel::stage(const NewHead& head, std::span<const std::size_t> retained,
@@ -216,9 +208,7 @@ StagedModel SklearnModel::stage(const NewHead& head, std::span<const std::size_t
   writer.write(pickle_->source().subspan(pickle_->end()));
   writer.finish();
   check_unchanged();
-  auto written = std::make_unique<SklearnModel>(staged.files[0]->temporary_path(), HeadChoice{});
-  if (packing_ != Packing::none) refuse_old_rows(written->unpacked_, retained);
-  staged.written = std::move(written);
+  staged.written = std::make_unique<SklearnModel>(staged.files[0]->temporary_path(), HeadChoice{});
   return staged;
 }
 

@@ -28,13 +28,10 @@ class SklearnModel final : public ModelFile {
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] StagedModel stage(const NewHead& head, std::span<const std::size_t> retained,
                                   const std::filesystem::path& path, bool replace) const override;
+  void for_each_packed(const std::function<bool(const std::string& where,
+                                                std::span<const std::byte>)>& visit) const override;
 
  private:
-  // The written file is searched for old rows as it stands, which says nothing where it is
-  // compressed: this looks at what it unpacks to.
-  void refuse_old_rows(std::span<const std::byte> unpacked,
-                       std::span<const std::size_t> retained) const;
-
   std::unique_ptr<MappedFile> file_;
   Packing packing_ = Packing::none;
   std::vector<std::byte> unpacked_;

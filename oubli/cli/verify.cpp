@@ -100,6 +100,19 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
   given.colour = used.colour;
 }
 
+// Where several matrices could be the head, the receipt says how large it is.
+std::unique_ptr<ModelFile> open_head(const std::string& path, HeadChoice choice,
+                                     const ReceiptPart& head) {
+  try {
+    return ModelFile::open(path, choice);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage || !choice.weights.empty()) throw;
+  }
+  choice.classes = head["classes"].whole_number();
+  choice.features = head["features"].whole_number();
+  return ModelFile::open(path, choice);
+}
+
 // The new model may have two classes left, too few for another request, or as many as features,
 // where only the receipt says which are which.
 std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
@@ -112,12 +125,12 @@ std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
     choice.bias.reset();
     if (comma != std::string::npos) choice.bias = head.substr(comma + 2);
   }
-  auto model = ModelFile::open(options.new_model, choice);
+  const ReceiptPart head = ReceiptPart(receipt)["output"]["head"];
+  auto model = open_head(options.new_model, choice, head);
   if (choice.transposed || model->head().classes() != model->head().features()) return model;
-  const ReceiptPart layout = ReceiptPart(receipt)["output"]["head"]["layout"];
-  choice.transposed = layout.text() == "features x classes";
+  choice.transposed = head["layout"].text() == "features x classes";
   if (model->head().transposed == *choice.transposed) return model;
-  return ModelFile::open(options.new_model, choice);
+  return open_head(options.new_model, choice, head);
 }
 
 // With its means or data; where these are no good, alone, so that its digest is checked.

@@ -9,6 +9,7 @@ import collections
 import zipfile
 
 import checks
+import numpy as np
 from checks import Head, run
 from torch_nets import C, K, KEEP, P, Net, as_numpy, forget, others_are_kept, same, torch
 
@@ -100,6 +101,32 @@ def computes_what_the_filter_says(folder):
         f"{folder}/n.pth.receipt.json",
         says="passed",
     )
+
+
+def heads_without_a_name(folder):
+    """In a Sequential model layers have numbers: the data says which one reads it."""
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 5)]
+    state = torch.nn.Sequential(*layers).state_dict()
+    torch.save(state, folder / "old.pth")
+    head = Head(folder / "npz", state["2.weight"].numpy(), state["2.bias"].numpy())
+    run("forget", folder / "old.pth", "--class", 1, *head.data, "-o", folder / "new.pth")
+    new = torch.load(folder / "new.pth")
+    W, b = head.forgotten(1, *head.data)
+    assert np.array_equal(new["2.weight"], W) and np.array_equal(new["2.bias"], b)
+    assert torch.equal(new["0.weight"], state["0.weight"])
+    files = ["--model", folder / "new.pth", "--original", folder / "old.pth"]
+    run("verify", folder / "new.pth.receipt.json", *files, *head.data, says="passed")
+    # So do the means, for the next request.
+    means = ["--means", folder / "new.pth.means.npz"]
+    run("forget", folder / "new.pth", "--class", 0, *means, "-o", folder / "newer.pth")
+    assert torch.load(folder / "newer.pth")["2.weight"].shape == (3, 32)
+    naive = ["--class", 1, "--method", "naive", "-o", folder / "x"]
+    run("forget", folder / "old.pth", *naive, code=2, says="2 matrices could be the head")
+    layers[1:1] = [torch.nn.ReLU(), torch.nn.Linear(32, 32)]  # reads as many
+    torch.save(torch.nn.Sequential(*layers).state_dict(), folder / "two.pth")
+    words = ["--class", 1, *head.data, "-o", folder / "x"]
+    run("forget", folder / "two.pth", *words, code=2, says="matrices could be the head")
 
 
 def trained(net, make):
@@ -276,6 +303,7 @@ if __name__ == "__main__":
         [
             state_dicts,
             computes_what_the_filter_says,
+            heads_without_a_name,
             checkpoints,
             unclear_optimizers,
             whole_modules,

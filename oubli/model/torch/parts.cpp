@@ -183,7 +183,9 @@ class Finder {
     };
     if (std::ranges::none_of(candidates, matrix))
       candidates.insert(candidates.end(), small_convolutions.begin(), small_convolutions.end());
-    if (choice.weights.empty()) choice.weights = sure_head(candidates);
+    if (choice.weights.empty()) choice.weights = only_head(candidates, true);
+    if (choice.weights.empty() && (choice.classes || choice.features))
+      choice.weights = only_head(candidates, false);
     const NamedHead found = find_named_head(candidates, choice, path_);
     if (found.transposed)
       fail(ErrorCode::unfilterable,
@@ -200,16 +202,17 @@ class Finder {
       if (finding.where == found.weights) parts_.findings.push_back(finding);  // of being square
   }
 
-  // The one matrix, if there is one, whose name leaves no doubt.
-  [[nodiscard]] std::string sure_head(std::span<const TensorInfo> candidates) const {
-    std::vector<std::string> sure;
+  // The one matrix, if there is one, that has as many classes (rows, in PyTorch) and features as
+  // the data; `by_name`: of those whose name leaves no doubt.
+  [[nodiscard]] std::string only_head(std::span<const TensorInfo> candidates, bool by_name) const {
+    std::vector<std::string> found;
     for (const TensorInfo& info : candidates)
       if (info.shape.size() == 2 && info.dtype && is_float(*info.dtype) &&
-          is_sure_head(bare_name(info.name)) &&
+          (!by_name || is_sure_head(bare_name(info.name))) &&
           (!choice_.classes || info.shape[0] == *choice_.classes) &&
           (!choice_.features || info.shape[1] == *choice_.features))
-        sure.push_back(info.name);
-    return sure.size() == 1 ? sure[0] : std::string();
+        found.push_back(info.name);
+    return found.size() == 1 ? found[0] : std::string();
   }
 
   [[nodiscard]] std::size_t index_of(std::string_view name) const {

@@ -166,8 +166,36 @@ Matrix<float> logits_of(const HeadView& head, MatrixView<const float> features, 
   return logits;
 }
 
+namespace {
+
+// One combination, summed in the order of the classes in either layout. The mean of a few rows of
+// float32 is often such a number that a new weight lies halfway between two others: then the last
+// bit of the sum decides, and the same head in another file would become another one.
+Matrix<double> combine_in_order(const TensorView& weights, bool transposed,
+                                std::span<const double> factors) {
+  Matrix<double> sum(1, weights.shape[transposed ? 0 : 1]);
+  const std::span<double> sums = sum.row(0);
+  for_each_row_block(weights, [&](std::size_t first, MatrixView<const double> block) {
+    for (std::size_t n = 0; n < block.rows(); ++n) {
+      const std::span<const double> row = block.row(n);
+      if (transposed)
+        for (std::size_t j = 0; j < row.size(); ++j) sums[first + n] += factors[j] * row[j];
+      else
+        for (std::size_t f = 0; f < row.size(); ++f) sums[f] += factors[first + n] * row[f];
+    }
+  });
+  return sum;
+}
+
+}  // namespace
+
 Matrix<double> combine_rows(const HeadView& head, MatrixView<const double> combinations) {
   OUBLI_ASSERT(combinations.cols() == head.classes());
+  if (combinations.rows() == 1) {
+    Matrix<double> row = combine_in_order(head.weights, head.transposed, combinations.row(0));
+    eigen(row.view()) *= head.weight_scale;
+    return row;
+  }
   Matrix<double> rows = head.transposed ? times_transpose(combinations, head.weights, kValues)
                                         : times(combinations, head.weights, kValues);
   eigen(rows.view()) *= head.weight_scale;

@@ -56,7 +56,6 @@ def node_modules():
 
 
 try:
-    import h5py
     import numpy as np
 except ImportError as missing:
     skip(missing)

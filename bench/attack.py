@@ -5,8 +5,8 @@
 one core with one thread; seconds are processor time, so that other work on the machine weighs on
 neither. `--threads` compares two threads with one (wall clock: the machine must be idle);
 `--growth` times 10^4 to 10^6 points and fits the exponent; `--memory` audits 200 models x 10,000
-samples x 10 classes and prints the peak; `--only NAME` runs one case. `per-image` is the attack on
-100 + 100 networks x 10,000 images x 10 classes, all observers, 1, 10 and 100 answers, against
+samples x 10 classes and prints the peak; names of cases run those alone. `per-image` is the attack
+on 100 + 100 networks x 10,000 images x 10 classes, all observers, 1, 10 and 100 answers, against
 the same in NumPy.
 """
 import argparse
@@ -19,13 +19,21 @@ import subprocess
 import tempfile
 import time
 
+CASES = "nearest-neighbours forest strong-forest adaboost logistic ks per-image audit".split()
 parser = argparse.ArgumentParser()
+parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES) + "; all by default")
 parser.add_argument("--threads", action="store_true")
 parser.add_argument("--growth", action="store_true")
 parser.add_argument("--memory", action="store_true")
-parser.add_argument("--only", default="")
 arguments = parser.parse_args()
+for case in arguments.cases:
+    if case not in CASES:
+        parser.error(f"no case '{case}'; there are {', '.join(CASES)}")
 OURS = os.path.join(os.environ["OUBLI_BUILD"], "attack_bench")
+
+
+def wanted(case):
+    return not arguments.cases or case in arguments.cases
 
 
 def ours(*words, repeat=3):
@@ -39,7 +47,7 @@ def ours(*words, repeat=3):
 def growth():
     sizes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
     for name in ("nearest-neighbours", "forest", "strong-forest", "adaboost", "logistic", "ks"):
-        if arguments.only not in ("", name):
+        if not wanted(name):
             continue
         seconds = [ours("grow", name, n, repeat=1)["cpu"] for n in sizes]
         x, y = [math.log(n) for n in sizes], [math.log(max(s, 1e-4)) for s in seconds]
@@ -62,7 +70,7 @@ def threads(folder):
     cases["ks"] = ("ks", folder)
     cases["audit"] = ("audit",)
     for name, words in cases.items():
-        if arguments.only not in ("", name):
+        if not wanted(name):
             continue
         # In turn, so that a busy moment hits both, the short ones more often; the best of each,
         # because other work on the machine can only add time. The ratio of the medians beside it
@@ -166,7 +174,7 @@ def against_peers(folder):
         ("strong-forest", lambda: RandomForestClassifier(100, random_state=0), 15),
     )
     for name, make, target in cases:
-        if arguments.only not in ("", name):
+        if not wanted(name):
             continue
         mine = ours("attack", folder, name, 1)["cpu"]
         answers = load(name)
@@ -181,7 +189,7 @@ def against_peers(folder):
             f"accuracy {np.mean(answers == y_test):.4f} and {np.mean(theirs == y_test):.4f}, "
             f"{np.sum(answers != theirs)} of {len(theirs)} answers differ",
         )
-    if arguments.only not in ("", "ks"):
+    if not wanted("ks"):
         return
     mine = ours("ks", folder, 1)
     seen, unseen, directions = load("seen"), load("unseen"), load("directions")
@@ -247,5 +255,5 @@ with tempfile.TemporaryDirectory() as temporary:
             "time"
         )
         against_peers(temporary)
-        if arguments.only in ("", "per-image"):
+        if wanted("per-image"):
             per_image(temporary)

@@ -1,22 +1,19 @@
 // The part of bench/attack.py that is ours.
 //   attack_bench attack DIR NAME WORKERS  fits on DIR/x_train.npy, y_train.npy; labels
-//   DIR/x_test.npy
-//                                         and writes them to DIR/NAME.npy
+//                                         DIR/x_test.npy and writes them to DIR/NAME.npy
 //   attack_bench ks DIR WORKERS           DIR/seen.npy against DIR/unseen.npy, 1000 directions
 //   attack_bench grow NAME POINTS         9 made-up features, 70 % of the points to learn from
 //   attack_bench per_image DIR            DIR/pi_seen.npy against DIR/pi_unseen.npy, models x
-//   samples
-//                                         x classes, sample i of class i % 10; advantages to
-//                                         DIR/per_image.npy
+//                                         samples x classes, sample i of class i % 10; advantages
+//                                         to DIR/per_image.npy
 //   attack_bench audit WORKERS            60 + 60 models, 4 classes of 500, default attacks
 // Prints one JSON object: processor and wall-clock seconds.
-#include <sys/resource.h>
-
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -27,6 +24,7 @@
 #include "oubli/audit/kolmogorov_smirnov.h"
 #include "oubli/audit/score_figures.h"
 #include "oubli/audit/tell_apart.h"
+#include "oubli/base/memory.h"
 
 namespace {
 
@@ -81,22 +79,45 @@ int ks(const std::string& folder, unsigned workers) {
   return 0;
 }
 
+// In KiB, of this program: rusage has that of whoever started it in it.
+long peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (long size = 0; word == "VmHWM:" && status >> size) return size;
+  return 0;
+}
+
+// Rows of all models, stacked.
+Matrix<float> load_stacked(const std::string& file, std::size_t models) {
+  const oubli::SharedTensor tensor = oubli::load_array(file);
+  Matrix<float> rows(models * tensor.shape[1], tensor.shape[2]);
+  oubli::decode(tensor.dtype, tensor.bytes, std::span(rows.data(), rows.flat().size()));
+  return rows;
+}
+
+oubli::Population population_of(const Matrix<float>& rows, std::size_t models) {
+  oubli::TensorView view = oubli::tensor_view<float>(rows, "numbers");
+  view.shape = {models, rows.rows() / models, rows.cols()};
+  return oubli::population_of(view);
+}
+
 // One class at a time, as in an audit: 70 of 100 models to learn from, all observers, 1, 10 and 100
 // answers.
 int per_image(const std::string& folder) {
-  constexpr std::size_t kClasses = 10, kTrain = 70;
-  const oubli::SharedTensor files[2] = {oubli::load_array(folder + "/pi_seen.npy"),
-                                        oubli::load_array(folder + "/pi_unseen.npy")};
-  const oubli::Population populations[2] = {oubli::population_of(files[0]),
-                                            oubli::population_of(files[1])};
+  constexpr std::size_t kClasses = 10, kModels = 100, kTrain = 70;
+  // In memory, as the peer's are.
+  const Matrix<float> numbers[2] = {load_stacked(folder + "/pi_seen.npy", kModels),
+                                    load_stacked(folder + "/pi_unseen.npy", kModels)};
+  const oubli::Population populations[2] = {population_of(numbers[0], kModels),
+                                            population_of(numbers[1], kModels)};
   std::vector<std::uint32_t> train, test;
   for (std::uint32_t m = 0; m < populations[0].models; ++m)
     (m < kTrain ? train : test).push_back(m);
   std::vector<double> advantages;
-  const auto add = [&](const oubli::PerImageScores& found) {
+  const auto add = [&](const oubli::PerImageScores& found, const oubli::AnswerGroups& groups) {
     for (const std::size_t answers : {std::size_t{1}, std::size_t{10}, std::size_t{100}}) {
-      const auto shares = oubli::right_shares({oubli::sum_answers(found.scores[0], answers, 1),
-                                               oubli::sum_answers(found.scores[1], answers, 1)});
+      const auto shares = oubli::right_shares(
+          {groups.sums(found.scores[0], answers), groups.sums(found.scores[1], answers)});
       advantages.push_back(oubli::mean_std(shares[0]).mean + oubli::mean_std(shares[1]).mean - 1);
     }
   };
@@ -105,28 +126,21 @@ int per_image(const std::string& folder) {
     std::vector<std::uint32_t> samples;
     for (std::size_t i = label; i < populations[0].samples; i += kClasses)
       samples.push_back(static_cast<std::uint32_t>(i));
-    std::array<Matrix<float>, 2> rows;
-    for (std::size_t side = 0; side < 2; ++side) {
-      const oubli::Population& population = populations[side];
-      rows[side] =
-          Matrix<float>::for_overwrite(population.models * samples.size(), population.columns);
-      for (std::size_t m = 0; m < population.models; ++m)
-        oubli::read_finite(population, m, samples,
-                           rows[side].view().middle_rows(m * samples.size(), samples.size()));
+    Matrix<float> rows(samples.size(), populations[0].columns);
+    const auto read = [&](std::size_t side, std::uint32_t network) -> MatrixView<const float> {
+      oubli::read_finite(populations[side], network, samples, rows);
+      return rows;
+    };
+    const oubli::PerImageFound found = oubli::score_images(
+        {read, samples.size(), populations[0].columns, {train, train}, {test, test}});
+    const oubli::AnswerGroups groups(samples.size(), 1);
+    for (const oubli::NumberScores* scores : {&found.logits, &found.probabilities}) {
+      add(scores->pooled, groups);
+      add(scores->own, groups);
     }
-    const oubli::PerImageAnswers input(
-        {{rows[0], rows[1]}, samples.size(), {train, train}, {test, test}});
-    for (const bool centred : {false, true}) {
-      const oubli::NumberScores found =
-          oubli::score_numbers(input, {.centred = centred, .shrinkage = {}});
-      add(found.pooled);
-      add(found.own);
-    }
-    add(oubli::score_labels(input));
+    add(found.labels, groups);
   }
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  timer.print(", \"peak\": " + std::to_string(usage.ru_maxrss / 1024));
+  timer.print(", \"peak\": " + std::to_string(peak_memory() / 1024));
   oubli::write_npy(
       folder + "/per_image.npy",
       {oubli::DType::f64, {kClasses, 5, 3}, std::as_bytes(std::span(advantages)), "advantages"});
@@ -207,6 +221,7 @@ int audit(unsigned workers) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  oubli::keep_freed_memory();  // as the program does
   const std::vector<std::string> words(argv + 1, argv + argc);
   const auto number = [&](std::size_t i) {
     return static_cast<unsigned>(std::strtoul(words.at(i).c_str(), nullptr, 10));

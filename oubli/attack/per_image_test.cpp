@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
 #include <set>
 
+#include "oubli/attack/per_image_fit.h"
 #include "oubli/base/random.h"
 
 namespace oubli {
@@ -34,7 +36,11 @@ class Networks {
     }
   }
   [[nodiscard]] PerImageInput input() const {
-    return {{rows_[0], rows_[1]}, images_, {train_, train_}, {test_, test_}};
+    return {stacked_answers({rows_[0], rows_[1]}, images_),
+            images_,
+            rows_[0].cols(),
+            {train_, train_},
+            {test_, test_}};
   }
   Matrix<float>& rows(std::size_t side) { return rows_[side]; }
 
@@ -43,6 +49,19 @@ class Networks {
   std::array<Matrix<float>, 2> rows_;
   std::vector<std::uint32_t> train_, test_;
 };
+
+// What one observer gets.
+NumberScores score_numbers(const PerImageInput& input, bool centred = false,
+                           std::optional<double> shrinkage = {}) {
+  PerImageFound found = score_images(
+      input,
+      {.logits = !centred, .probabilities = centred, .labels = false, .shrinkage = shrinkage});
+  return centred ? std::move(found.probabilities) : std::move(found.logits);
+}
+
+PerImageScores score_labels(const PerImageInput& input) {
+  return score_images(input, {.logits = false, .probabilities = false}).labels;
+}
 
 // A number that is the image's own, the same for every network.
 double own_number(std::size_t image, std::size_t column, std::uint64_t what) {
@@ -53,7 +72,7 @@ double own_number(std::size_t image, std::size_t column, std::uint64_t what) {
 double advantage(const std::array<Matrix<float>, 2>& scores, std::size_t answers = 1) {
   double right = 0;
   for (std::size_t side = 0; side < 2; ++side) {
-    const Matrix<double> sums = sum_answers(scores[side], answers, 7);
+    const Matrix<double> sums = AnswerGroups(scores[side].cols(), 7).sums(scores[side], answers);
     for (const double sum : sums.flat()) {
       const double share = sum > 0 ? 1 : sum < 0 ? 0 : 0.5;
       right += (side == 0 ? share : 1 - share) / static_cast<double>(sums.flat().size());
@@ -85,7 +104,7 @@ TEST(PerImage, GivesTheLogLikelihoodRatiosThatItIsDefinedAs) {
                     });
   const double share = 0.5;
   for (const bool centred : {false, true}) {
-    const NumberScores ours = score_numbers(networks.input(), {centred, share});
+    const NumberScores ours = score_numbers(networks.input(), centred, share);
     const auto value = [&](std::size_t side, std::size_t model, std::size_t image, std::size_t c) {
       const auto row = networks.rows(side).view().row(model * kImages + image);
       double mean = 0;
@@ -149,7 +168,7 @@ TEST(PerImage, ComesUpToTheBestAttackThereIs) {
   const double reached = kDistance * std::sqrt(kDistance * kDistance /
                                                (kDistance * kDistance + 2.0 * kColumns / kTrain));
   for (const std::optional<double> shrinkage : {std::optional<double>(), std::optional(0.5)}) {
-    const NumberScores scores = score_numbers(networks.input(), {false, shrinkage});
+    const NumberScores scores = score_numbers(networks.input(), false, shrinkage);
     for (const std::size_t answers : {std::size_t{1}, std::size_t{10}}) {
       const double best = 2 * normal_cdf(reached * std::sqrt(static_cast<double>(answers)) / 2) - 1;
       const double within = tolerance(kTest * kImages / answers);
@@ -168,7 +187,7 @@ TEST(PerImage, IsNotOverconfidentFromThreeNetworks) {
                                    (side == 0 ? 0.8 * own_number(image, c, 2) : 0) + noise;
                           });
   const NumberScores chosen = score_numbers(networks.input());
-  const NumberScores none = score_numbers(networks.input(), {false, 0.0});
+  const NumberScores none = score_numbers(networks.input(), false, 0.0);
   for (const auto& [ours, bare] :
        {std::pair(&chosen.pooled, &none.pooled), std::pair(&chosen.own, &none.own)}) {
     EXPECT_GE(ours->shrinkage, 0.75);
@@ -201,7 +220,7 @@ TEST(PerImage, TrustsEachImagesVarianceWhereThereAreManyNetworks) {
   // Estimated means cost up to 2k/T = 0.06 of d^2 = 1; half that in the advantage.
   EXPECT_NEAR(advantage(chosen.pooled.scores), best, tolerance(100 * kImages) + 0.03);
   EXPECT_GT(advantage(chosen.pooled.scores),
-            advantage(score_numbers(networks.input(), {false, 1.0}).pooled.scores) + 0.1);
+            advantage(score_numbers(networks.input(), false, 1.0).pooled.scores) + 0.1);
 }
 
 // N(0, 1) against N(0, 4): the best attack answers by |x| < 1.3596 and has advantage 0.3226.
@@ -225,7 +244,7 @@ TEST(PerImage, FindsNothingBetweenEqualPopulations) {
                             [](std::size_t, std::size_t image, std::size_t c, double noise) {
                               return 2 * own_number(image, c, 1) + noise;
                             });
-    const NumberScores scores = score_numbers(networks.input(), {.centred = true, .shrinkage = {}});
+    const NumberScores scores = score_numbers(networks.input(), true);
     const PerImageScores labels = score_labels(networks.input());
     for (const std::size_t answers : {std::size_t{1}, std::size_t{10}})
       for (const auto* found : {&scores.pooled, &scores.own, &labels})
@@ -257,9 +276,8 @@ TEST(PerImage, ACommonOffsetDoesNotChangeProbabilities) {
     for (std::size_t row = 0; row < moved.rows(side).rows(); ++row)
       for (float& value : moved.rows(side).row(row))
         value += 64 * static_cast<float>(row % 5) - 100;  // exact but for the last bits of values
-  const PerImageOptions options{.centred = true, .shrinkage = 0.5};
-  const NumberScores a = score_numbers(plain.input(), options);
-  const NumberScores b = score_numbers(moved.input(), options);
+  const NumberScores a = score_numbers(plain.input(), true, 0.5);
+  const NumberScores b = score_numbers(moved.input(), true, 0.5);
   for (std::size_t i = 0; i < a.own.scores[0].flat().size(); ++i) {
     EXPECT_NEAR(a.own.scores[0].flat()[i], b.own.scores[0].flat()[i], 2e-3);
     EXPECT_NEAR(a.pooled.scores[0].flat()[i], b.pooled.scores[0].flat()[i], 2e-3);
@@ -277,13 +295,57 @@ TEST(PerImage, ConstantAnswersSayNothing) {
       for (const float score : side.flat()) EXPECT_EQ(score, 0);
 }
 
+TEST(PerImage, LossesAreThoseOfTheLogarithm) {
+  for (const double size : {0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 3.7, 20.0, 85.0, 90.0, 1e6, 1e30})
+    for (const double score : {size, -size})
+      for (const bool first : {false, true}) {
+        const double wrong = first ? -score : score;
+        const double exact = std::max(wrong, 0.0) + std::log1p(std::exp(-std::abs(wrong)));
+        EXPECT_NEAR(static_cast<double>(log_loss(static_cast<float>(score), first)), exact,
+                    1e-6 * std::max(1.0, exact))
+            << score;
+      }
+}
+
+// Blocks and rows end anywhere: populations with their images in reverse order get the same.
+TEST(PerImage, EveryImageAndColumnIsInItsPlace) {
+  constexpr std::size_t kTrain = 6, kTest = 7;
+  for (const std::size_t images : {1U, 3U, 4U, 63U, 64U, 65U, 131U}) {
+    for (const std::size_t columns : {1U, 3U, 4U, 9U, 10U, 13U}) {
+      const auto answer = [](std::size_t side, std::size_t image, std::size_t c, double noise) {
+        return own_number(image, c, 1) + (side == 0 ? 1 : 0) + noise;
+      };
+      Networks networks(kTrain, kTest, images, columns, 3, answer), back = networks;
+      for (std::size_t side = 0; side < 2; ++side)
+        for (std::size_t n = 0; n < kTrain + kTest; ++n)
+          for (std::size_t i = 0; i < images; ++i)
+            std::ranges::copy(networks.rows(side).row(n * images + i),
+                              back.rows(side).row((n + 1) * images - 1 - i).begin());
+      const NumberScores a = score_numbers(networks.input(), false, 0.5);
+      const NumberScores b = score_numbers(back.input(), false, 0.5);
+      for (std::size_t side = 0; side < 2; ++side)
+        for (std::size_t n = 0; n < kTest; ++n)
+          for (std::size_t i = 0; i < images; ++i) {
+            const float score = a.own.scores[side](n, i);
+            EXPECT_NEAR(score, b.own.scores[side](n, images - 1 - i), 1e-4F * (1 + std::abs(score)))
+                << images << " images, " << columns << " columns, image " << i;
+          }
+      const PerImageScores labels = score_labels(networks.input());
+      const PerImageScores labels_back = score_labels(back.input());
+      if (labels.shrinkage == labels_back.shrinkage) {  // which some of many images choose
+        EXPECT_EQ(labels.scores[1](0, 0), labels_back.scores[1](0, images - 1));
+      }
+    }
+  }
+}
+
 TEST(PerImage, SumsEveryImageOnceInTheSameGroups) {
   Matrix<float> scores(2, 23);
   for (std::size_t i = 0; i < 23; ++i) {
     scores(0, i) = static_cast<float>(1U << i);  // a sum tells its parts
     scores(1, i) = 2 * scores(0, i);
   }
-  const Matrix<double> sums = sum_answers(scores, 10, 5);
+  const Matrix<double> sums = AnswerGroups(23, 5).sums(scores, 10);
   ASSERT_EQ(sums.cols(), 2U);
   std::uint32_t all = 0;
   for (std::size_t g = 0; g < 2; ++g) {
@@ -293,9 +355,9 @@ TEST(PerImage, SumsEveryImageOnceInTheSameGroups) {
     EXPECT_EQ(sums(1, g), 2 * sums(0, g));
     all |= parts;
   }
-  EXPECT_EQ(sum_answers(scores, 10, 5), sums);
-  EXPECT_NE(sum_answers(scores, 10, 6), sums);
-  EXPECT_EQ(sum_answers(scores, 24, 5).cols(), 0U);
+  EXPECT_EQ(AnswerGroups(23, 5).sums(scores, 10), sums);
+  EXPECT_NE(AnswerGroups(23, 6).sums(scores, 10), sums);
+  EXPECT_EQ(AnswerGroups(23, 5).sums(scores, 24).cols(), 0U);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "oubli/attack/logistic_regression.h"
 #include "oubli/attack/nearest_neighbours.h"
 #include "oubli/attack/test_points.h"
+#include "tests/test_paths.h"
 #include "tests/test_support.h"
 
 namespace oubli {
@@ -24,8 +25,8 @@ class SklearnTest : public ::testing::Test {
   static void SetUpTestSuite() {
     if (std::system("/usr/bin/python3 -c 'import sklearn' 2>/dev/null") != 0) return;
     folder_ = std::make_unique<testing::TempFolder>();
-    testing::run_python(*folder_,
-                        read_text_file(OUBLI_SOURCE_DIR "/oubli/attack/sklearn_oracle.py"));
+    testing::run_python(
+        *folder_, read_text_file(testing::source_folder() + "/oubli/attack/sklearn_oracle.py"));
   }
   static void TearDownTestSuite() { folder_.reset(); }
   void SetUp() override {

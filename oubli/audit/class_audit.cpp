@@ -116,9 +116,14 @@ std::vector<ClassAudit::ObserverResult> ClassAudit::run() {
       for (AttackResult& result : results[o].attacks)
         if (result.row.attack == attack && !is_per_image(attack))
           tasks.emplace_back([&, o] { add_pooled(result, options_.observers[o], data[o]); });
-  const std::optional<PerImageAnswers> answers = per_image_answers(results);
-  for (std::size_t o = 0; o < observers && answers; ++o)
-    tasks.emplace_back([&, o] { add_per_image(results[o], options_.observers[o], *answers); });
+  const std::optional<PerImageFound> found = per_image_scores(results);
+  for (std::size_t o = 0; o < observers && found; ++o) {
+    const Observer observer = options_.observers[o];
+    const NumberScores& numbers =
+        observer == Observer::probabilities ? found->probabilities : found->logits;
+    const PerImageScores& pooled = observer == Observer::label ? found->labels : numbers.pooled;
+    tasks.emplace_back([&, o] { add_per_image(results[o], pooled, numbers.own); });
+  }
   for (std::size_t o = 0; o < observers; ++o) {
     if (options_.observers[o] == Observer::label || options_.directions == 0) continue;
     distances[o] = observed_distances(options_.observers[o], team);
@@ -173,15 +178,22 @@ void ClassAudit::add_pooled(AttackResult& result, Observer observer, const Attac
   result.scores = summarise_scores(pair, bootstrap_);
 }
 
-std::optional<PerImageAnswers> ClassAudit::per_image_answers(
+std::optional<PerImageFound> ClassAudit::per_image_scores(
     std::vector<ObserverResult>& results) const {
   if (std::ranges::none_of(options_.attacks, is_per_image)) return std::nullopt;
   const std::size_t train = std::min(splits_[0].train.size(), splits_[1].train.size());
+  const auto asked = [&](Observer observer) {
+    return std::ranges::find(options_.observers, observer) != options_.observers.end();
+  };
   if (train >= kFewestPerImage)
-    return PerImageInput{{rows_[0], rows_[1]},
+    return score_images({stacked_answers({rows_[0], rows_[1]}, images_),
                          images_,
+                         rows_[0].cols(),
                          {splits_[0].train, splits_[1].train},
-                         {splits_[0].test, splits_[1].test}};
+                         {splits_[0].test, splits_[1].test}},
+                        {.logits = asked(Observer::logits),
+                         .probabilities = asked(Observer::probabilities),
+                         .labels = asked(Observer::label)});
   for (ObserverResult& result : results)
     for (AttackResult& attack : result.attacks)
       if (is_per_image(attack.row.attack))
@@ -191,29 +203,24 @@ std::optional<PerImageAnswers> ClassAudit::per_image_answers(
   return std::nullopt;
 }
 
-void ClassAudit::add_per_image(ObserverResult& result, Observer observer,
-                               const PerImageAnswers& answers) const {
-  NumberScores numbers;
-  if (observer == Observer::label)
-    numbers.pooled = score_labels(answers);
-  else
-    numbers =
-        score_numbers(answers, {.centred = observer == Observer::probabilities, .shrinkage = {}});
+void ClassAudit::add_per_image(ObserverResult& result, const PerImageScores& pooled,
+                               const PerImageScores& own) const {
+  const AnswerGroups groups(images_, options_.seed + label_);
   for (AttackResult& attack : result.attacks) {
-    if (attack.row.attack == Attack::per_image) add_answers(attack, numbers.pooled);
-    if (attack.row.attack == Attack::per_image_spread) add_answers(attack, numbers.own);
+    if (attack.row.attack == Attack::per_image) add_answers(attack, pooled, groups);
+    if (attack.row.attack == Attack::per_image_spread) add_answers(attack, own, groups);
   }
 }
 
-void ClassAudit::add_answers(AttackResult& result, const PerImageScores& scores) const {
+void ClassAudit::add_answers(AttackResult& result, const PerImageScores& scores,
+                             const AnswerGroups& groups) const {
   if (result.row.answers > images_) {
     result.reason =
         fmt::format("{} images of the class, fewer than {} answers", images_, result.row.answers);
     return;
   }
-  const std::uint64_t seed = options_.seed + label_;
-  const ScorePair pair{sum_answers(scores.scores[0], result.row.answers, seed),
-                       sum_answers(scores.scores[1], result.row.answers, seed)};
+  const ScorePair pair{groups.sums(scores.scores[0], result.row.answers),
+                       groups.sums(scores.scores[1], result.row.answers)};
   result.answers_per_network = pair[0].cols();
   result.shares = right_shares(pair);
   result.scores = summarise_scores(pair, bootstrap_);

@@ -76,14 +76,14 @@ class ClassAudit {
 
   [[nodiscard]] Matrix<float> gather(const std::vector<Row>& rows, Observer observer) const;
   void add_pooled(AttackResult& result, Observer observer, const AttackData& data) const;
-  // What attacks per image learn from, if there are any; where networks are too few, the results
-  // say so.
-  [[nodiscard]] std::optional<PerImageAnswers> per_image_answers(
+  // What attacks per image find, if there are any; where networks are too few, the results say so.
+  [[nodiscard]] std::optional<PerImageFound> per_image_scores(
       std::vector<ObserverResult>& results) const;
   // All rows of attacks per image of one observer.
-  void add_per_image(ObserverResult& result, Observer observer,
-                     const PerImageAnswers& answers) const;
-  void add_answers(AttackResult& result, const PerImageScores& scores) const;
+  void add_per_image(ObserverResult& result, const PerImageScores& pooled,
+                     const PerImageScores& own) const;
+  void add_answers(AttackResult& result, const PerImageScores& scores,
+                   const AnswerGroups& groups) const;
   [[nodiscard]] Matrix<float> all_directions() const;
   [[nodiscard]] DirectionalKs observed_distances(Observer observer, Team& team) const;
   void add_distances(const DirectionalKs& distances, MatrixView<const float> directions,

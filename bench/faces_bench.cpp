@@ -55,11 +55,11 @@ class Retraining {
  public:
   Retraining(const ImageSet& set, std::size_t model)
       : set_(set),
-        spec_(residual_network(set.classes())),
+        spec_(nn::residual_network(set.classes())),
         model_(model_number(model)),
-        executor_(compile(spec_), kBatch, Executor::Mode::training),
-        store_(executor_.import_parameters(Network(spec_, kSeed, model_).parameters())),
-        updater_(Optimizer{}, compile(spec_), store_),
+        executor_(compile(spec_), kBatch, nn::Executor::Mode::training),
+        store_(executor_.import_parameters(nn::Network(spec_, kSeed, model_).parameters())),
+        updater_(nn::Optimizer{}, compile(spec_), store_),
         order_(set.size()) {}
 
   // The losses of its steps.
@@ -71,8 +71,8 @@ class Retraining {
     for (std::size_t first = 0; first < order_.size(); first += kBatch) {
       executor_.prepare(store_);
       const std::vector<std::uint32_t> labels = forward(executor_, store_, first);
-      losses.push_back(kernels::cross_entropy(executor_.logits(), spec_.classes, labels,
-                                              executor_.logits_gradient().data()));
+      losses.push_back(nn::kernels::cross_entropy(executor_.logits(), spec_.classes, labels,
+                                                  executor_.logits_gradient().data()));
       updater_.begin_step();
       executor_.backward(store_, &updater_);
     }
@@ -80,7 +80,7 @@ class Retraining {
   }
 
   void print_accuracies() {
-    ParameterStore copy = executor_.import_parameters(executor_.export_parameters(store_));
+    nn::ParameterStore copy = executor_.import_parameters(executor_.export_parameters(store_));
     const double running = accuracy(copy);
     // the forward pass of training moves the running statistics and nothing else
     executor_.prepare(copy);
@@ -102,7 +102,7 @@ class Retraining {
 
   void write_state(const fs::path& folder) const {
     nlohmann::json parameters = nlohmann::json::array();
-    for (const Parameter& p : executor_.export_parameters(store_))
+    for (const nn::Parameter& p : executor_.export_parameters(store_))
       parameters.push_back({{"name", p.name}, {"shape", p.shape}, {"trained", p.trained()}});
     const nlohmann::json spec{
         {"network", to_json(spec_)}, {"parameters", parameters}, {"steps", updater_.steps()}};
@@ -117,48 +117,48 @@ class Retraining {
 
  private:
   // The batch from `first` on; its labels.
-  std::vector<std::uint32_t> forward(Executor& executor, ParameterStore& store,
+  std::vector<std::uint32_t> forward(nn::Executor& executor, nn::ParameterStore& store,
                                      std::size_t first) const {
-    const Shape shape{spec_.channels, spec_.height, spec_.width, false};
+    const nn::Shape shape{spec_.channels, spec_.height, spec_.width, false};
     std::vector<std::uint32_t> labels;
     for (std::size_t i = 0; i < kBatch; ++i) {
-      to_channels_last(shape, set_.image(order_[first + i]),
-                       executor.input().data() + i * shape.size());
+      nn::to_channels_last(shape, set_.image(order_[first + i]),
+                           executor.input().data() + i * shape.size());
       labels.push_back(set_.labels[order_[first + i]]);
     }
     executor.forward(store);
     return labels;
   }
-  [[nodiscard]] double accuracy(const ParameterStore& store) const {
-    const Network network(spec_, executor_.export_parameters(store));
-    return score(network.logits(set_), set_.labels).accuracy;
+  [[nodiscard]] double accuracy(const nn::ParameterStore& store) const {
+    const nn::Network network(spec_, executor_.export_parameters(store));
+    return nn::score(network.logits(set_), set_.labels).accuracy;
   }
   // All parameters, or zeros where there are none, one after another.
-  [[nodiscard]] std::vector<float> plain(const ParameterStore& store) const {
-    ParameterStore whole;
+  [[nodiscard]] std::vector<float> plain(const nn::ParameterStore& store) const {
+    nn::ParameterStore whole;
     for (std::size_t p = 0; p < store.size(); ++p) {
       whole.emplace_back(store_[p].size());
       std::ranges::copy(store[p].span(), whole.back().data());
     }
     std::vector<float> values;
-    for (const Parameter& p : executor_.export_parameters(whole))
+    for (const nn::Parameter& p : executor_.export_parameters(whole))
       values.insert(values.end(), p.values.begin(), p.values.end());
     return values;
   }
 
   const ImageSet& set_;
-  NetworkSpec spec_;
+  nn::NetworkSpec spec_;
   std::uint64_t model_;
-  Executor executor_;
-  ParameterStore store_;
-  Updater updater_;
+  nn::Executor executor_;
+  nn::ParameterStore store_;
+  nn::Updater updater_;
   std::vector<std::uint32_t> order_;
 };
 
 void retrain(std::size_t model, const fs::path& folder) {
   const ImageSet set = load_data_set("faces", Split::train);
   if (set.size() % kBatch != 0) fail(ErrorCode::bad_input, "{} faces", set.size());
-  const SingleThread single;
+  const nn::SingleThread single;
   Retraining training(set, model);
   std::vector<std::uint32_t> replayed;
   std::vector<double> losses_after;

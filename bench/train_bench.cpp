@@ -43,10 +43,10 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-NetworkSpec spec_of(const std::string& name) {
-  if (name == "mlp") return mlp_network();
-  if (name == "residual") return residual_network();
-  if (name.starts_with("cnn")) return cnn_network(std::stoul(name.substr(3)));
+nn::NetworkSpec spec_of(const std::string& name) {
+  if (name == "mlp") return nn::mlp_network();
+  if (name == "residual") return nn::residual_network();
+  if (name.starts_with("cnn")) return nn::cnn_network(std::stoul(name.substr(3)));
   fail(ErrorCode::usage, "train_bench: no network '{}'", name);
 }
 
@@ -88,15 +88,16 @@ double sgemm_rate(bool wall, double seconds) {
   std::vector<float> a(n * n, 0.5F);
   std::vector<float> b(n * n, 0.25F);
   std::vector<float> c(n * n);
-  const SingleThread single;
+  const nn::SingleThread single;
   return rate(2e-9 * n * n * n, wall, seconds, [&] {
-    multiply({.m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n}, a.data(), b.data(), c.data());
+    nn::multiply({.m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n}, a.data(), b.data(),
+                 c.data());
   });
 }
 
 // Over epochs of one training, so that setting up is not counted.
-double train_rate(const NetworkSpec& spec, const ImageSet& set, TrainOptions options, bool wall,
-                  double seconds) {
+double train_rate(const nn::NetworkSpec& spec, const ImageSet& set, nn::TrainOptions options,
+                  bool wall, double seconds) {
   options.epochs = 1000000;
   std::vector<double> rates;
   double begin = 0;
@@ -104,7 +105,7 @@ double train_rate(const NetworkSpec& spec, const ImageSet& set, TrainOptions opt
   const auto samples = static_cast<double>(set.size());
   std::stop_source stop;
   try {
-    (void)train(spec, set, options, stop.get_token(), [&](const EpochReport& epoch) {
+    (void)train(spec, set, options, stop.get_token(), [&](const nn::EpochReport& epoch) {
       const double now = wall ? wall_seconds() : processor_seconds();
       if (epoch.epoch == 0) {
         begin = now;
@@ -121,35 +122,37 @@ double train_rate(const NetworkSpec& spec, const ImageSet& set, TrainOptions opt
 }
 
 // Microseconds; 0 where the layer has no such form.
-double layer_time(Op op, Shape in, Shape out, std::size_t batch, bool blocked, bool winograd) {
-  const bool blocks = in.channels % kBlock == 0 && out.channels % kBlock == 0;
-  if ((blocked && (!blocks || !has_avx512())) || (winograd && (op.kernel != 3 || op.stride != 1)))
+double layer_time(nn::Op op, nn::Shape in, nn::Shape out, std::size_t batch, bool blocked,
+                  bool winograd) {
+  const bool blocks = in.channels % nn::kBlock == 0 && out.channels % nn::kBlock == 0;
+  if ((blocked && (!blocks || !nn::has_avx512())) ||
+      (winograd && (op.kernel != 3 || op.stride != 1)))
     return 0;
   op.blocked = blocked;
   op.winograd = winograd;
-  const SingleThread single;
-  Convolution convolution(op, in, out, batch, {}, nullptr);
-  Buffer workspace(convolution.workspace_size());
+  const nn::SingleThread single;
+  nn::Convolution convolution(op, in, out, batch, {}, nullptr);
+  nn::Buffer workspace(convolution.workspace_size());
   convolution.set_workspace(workspace.data());
-  Buffer home(convolution.home_size());
+  nn::Buffer home(convolution.home_size());
   convolution.import_weights(
       std::vector<float>(in.channels * out.channels * op.kernel * op.kernel, 0.1F), home.data());
   convolution.prepare(home.data());
-  Buffer input(batch * in.size());
-  Buffer bias(out.channels);
-  Buffer output(batch * out.size());
+  nn::Buffer input(batch * in.size());
+  nn::Buffer bias(out.channels);
+  nn::Buffer output(batch * out.size());
   return 1e6 / rate(1, false, 0, [&] {
            convolution.forward(input.data(), home.data(), bias.data(), output.data());
          });
 }
 
-void print_layers(const NetworkSpec& spec, std::size_t batch) {
-  const Graph graph = compile(spec);
+void print_layers(const nn::NetworkSpec& spec, std::size_t batch) {
+  const nn::Graph graph = nn::compile(spec);
   fmt::print("channels, image, window: direct, in blocks, Winograd (us)\n");
-  for (const Op& op : graph.ops) {
-    if (op.kind != OpKind::conv) continue;
-    const Shape in = graph.values[op.input];
-    const Shape out = graph.values[op.output];
+  for (const nn::Op& op : graph.ops) {
+    if (op.kind != nn::OpKind::conv) continue;
+    const nn::Shape in = graph.values[op.input];
+    const nn::Shape out = graph.values[op.output];
     fmt::print("{} to {}, {} x {}, {} x {} / {}: {:.0f}, {:.0f}, {:.0f}\n", in.channels,
                out.channels, in.height, in.width, op.kernel, op.kernel, op.stride,
                layer_time(op, in, out, batch, false, false),
@@ -162,31 +165,31 @@ void print_layers(const NetworkSpec& spec, std::size_t batch) {
 void print_dense(std::size_t inputs, std::size_t units, std::size_t batch) {
   constexpr std::size_t kFloats = std::size_t{1} << 22;
   const std::size_t batches = std::max<std::size_t>(1, kFloats / inputs / batch);
-  Buffer weight(inputs * units);
-  Buffer images(batches * batch * inputs);
-  Buffer bias(units);
-  Buffer scratch(batch * units);
-  Buffer output(batch * units);
+  nn::Buffer weight(inputs * units);
+  nn::Buffer images(batches * batch * inputs);
+  nn::Buffer bias(units);
+  nn::Buffer scratch(batch * units);
+  nn::Buffer output(batch * units);
   RandomStream random(1, task_id("dense"));
-  for (Buffer* buffer : {&weight, &images, &bias})
+  for (nn::Buffer* buffer : {&weight, &images, &bias})
     for (float& value : buffer->span()) value = static_cast<float>(random.uniform());
-  const SingleThread single;
-  const PackedDense packed(weight.data(), inputs, units);
+  const nn::SingleThread single;
+  const nn::PackedDense packed(weight.data(), inputs, units);
   const auto time = [&](const auto& forward) {
     return 1e6 / rate(static_cast<double>(batches), false, 0, [&] {
              for (std::size_t b = 0; b < batches; ++b) forward(images.data() + b * batch * inputs);
            });
   };
   const double sgemm = time([&](const float* x) {
-    multiply({.transpose_b = true,
-              .m = units,
-              .n = batch,
-              .k = inputs,
-              .lda = inputs,
-              .ldb = inputs,
-              .ldc = batch},
-             weight.data(), x, scratch.data());
-    kernels::transpose(scratch.data(), units, batch, bias.data(), true, output.data());
+    nn::multiply({.transpose_b = true,
+                  .m = units,
+                  .n = batch,
+                  .k = inputs,
+                  .lda = inputs,
+                  .ldb = inputs,
+                  .ldc = batch},
+                 weight.data(), x, scratch.data());
+    nn::kernels::transpose(scratch.data(), units, batch, bias.data(), true, output.data());
   });
   const double own =
       time([&](const float* x) { packed.forward(x, batch, bias.data(), true, output.data()); });
@@ -212,19 +215,19 @@ int main(int argc, char** argv) {
     }
     if (words.size() < 3) return 2;
     if (words.size() == 4 && words[0] == "dense") {
-      if (!has_avx512()) fail(ErrorCode::missing, "train_bench dense: needs AVX-512");
+      if (!nn::has_avx512()) fail(ErrorCode::missing, "train_bench dense: needs AVX-512");
       print_dense(std::stoul(words[1]), std::stoul(words[2]), std::stoul(words[3]));
       return 0;
     }
-    const NetworkSpec spec = spec_of(words[1]);
+    const nn::NetworkSpec spec = spec_of(words[1]);
     if (words[0] == "layers") {
       print_layers(spec, std::stoul(words[2]));
       return 0;
     }
     const std::size_t samples = std::stoul(words[2]);
-    const ImageSet set = noise_images(spec, samples);
+    const ImageSet set = nn::noise_images(spec, samples);
     if (words[0] == "infer") {
-      const Network network(spec, 1, 1);
+      const nn::Network network(spec, 1, 1);
       Matrix<float> images(samples, set.image_size());
       std::ranges::transform(set.pixels, images.data(),
                              [](std::uint8_t p) { return static_cast<float>(p) / 255.0F; });
@@ -232,12 +235,12 @@ int main(int argc, char** argv) {
                               [&] { (void)network.logits(images); }));
       return 0;
     }
-    TrainOptions options;
+    nn::TrainOptions options;
     options.batch = words.size() > 3 ? std::stoul(words[3]) : 32;
     const std::size_t workers = words.size() > 4 ? std::stoul(words[4]) : 1;
     std::vector<double> rates(workers);
     run_tasks(workers, static_cast<unsigned>(workers), [&](std::size_t worker, unsigned) {
-      TrainOptions own = options;
+      nn::TrainOptions own = options;
       own.model = worker;
       rates[worker] = train_rate(spec, set, own, wall, seconds);
     });

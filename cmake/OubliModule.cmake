@@ -27,6 +27,15 @@ function(oubli_module)
   endif()
 endfunction()
 
+# What tells test programs where sources and build are: tests/test_paths.h.
+function(oubli_add_test_paths)
+  if(NOT TARGET oubli_test_paths)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/test_paths.cpp.in ${CMAKE_BINARY_DIR}/generated/test_paths.cpp)
+    add_library(oubli_test_paths STATIC ${CMAKE_BINARY_DIR}/generated/test_paths.cpp)
+    target_include_directories(oubli_test_paths PRIVATE ${PROJECT_SOURCE_DIR})
+  endif()
+endfunction()
+
 # A GoogleTest program whose cases CTest runs one by one; more SOURCES for it, if it is there already.
 function(oubli_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "LABEL" "SOURCES")
@@ -36,9 +45,9 @@ function(oubli_test name)
     return()
   endif()
   add_executable(${name} ${test_SOURCES})
-  target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies GTest::gtest_main GTest::gmock)
-  target_compile_definitions(${name} PRIVATE OUBLI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             OUBLI_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  oubli_add_test_paths()
+  target_link_libraries(${name} PRIVATE oubli oubli_flags oubli_dependencies oubli_test_paths
+                        GTest::gtest_main GTest::gmock)
   oubli_precompile_test(${name})
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS ${test_LABEL} TIMEOUT 600)

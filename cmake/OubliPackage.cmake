@@ -20,7 +20,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "npm")  # get-runtime fetches with it
+# get-runtime fetches with npm; cards are drawn in DejaVu Sans.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "npm, fonts-dejavu-core")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
     "libeigen3-dev, libfmt-dev, nlohmann-json3-dev, libssl-dev, zlib1g-dev, libdnnl-dev")  # to link
 include(CPack)

@@ -20,6 +20,9 @@ def population(seed, shift=0.0, columns=CLASSES - 1, models=MODELS):
     rng = np.random.default_rng(seed)
     logits = rng.normal(size=(models, SAMPLES, columns)).astype(np.float32)
     logits[:, y == FORGOTTEN] += np.float32(shift)
+    known = np.arange(CLASSES) if columns == CLASSES else np.delete(np.arange(CLASSES), FORGOTTEN)
+    if columns == len(known):  # they recognise their classes
+        logits += 2 * (y[:, None] == known).astype(np.float32)
     return logits
 
 
@@ -155,6 +158,23 @@ with tempfile.TemporaryDirectory() as folder:
     audit("--seen", far, *base[2:], "--class", "2", code=3, say="Subtract a common number")
     near = save("near.npy", population(2).astype(np.float16).astype(np.float32))
     audit("--seen", near, *base[2:], "--class", "2", code=3, say="same logits up to rounding")
+
+    # Labels that the retrained networks do not mean: refused, unless somebody insists, and then it
+    # is said.
+    for moved, words in (
+        ((y + 1) % CLASSES, "near chance"),
+        (np.array([1, 0, 2, 3])[y], "near chance"),
+        (np.array([2, 1, 0, 3])[y], "look swapped"),
+        (np.array([1, 3, 2, 0])[y], "near chance"),
+    ):
+        wrong = [*base[:4], "--labels", save("moved.npy", moved), *base[6:], "--class", "2"]
+        audit(*wrong, code=4, say="labels look misaligned: unseen.npy")
+        audit(*wrong, code=4, say=words)
+        insisted = json.loads(audit(*wrong, "--ignore-accuracy", "--json", "--attack", "logistic"))
+        assert words in " ".join(insisted["warnings"]), insisted["warnings"]
+    save("all.npy", population(9, columns=CLASSES))
+    audit(*wrong, "--before", "all.npy", code=4, say="all.npy")
+    assert "warnings" not in full or not any("misaligned" in w for w in full["warnings"])
 
     # Bad input: what is wrong, and the right exit code.
     audit(

@@ -15,10 +15,13 @@ import unittest
 
 import jsonschema
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECK = [sys.executable, ROOT / "tests/evidence/check_evidence.py"]
+sys.path.insert(0, str(ROOT / "tests/evidence"))
+import check_evidence
 
 
 def load(path):
@@ -112,6 +115,23 @@ class Evidence(unittest.TestCase):
                 for refused in ([f"{other}.pub"], [f"{kind}.pub", "--about", "old.npz"],
                                 [f"{kind}.pub", f"{kind}.pub", "--threshold", "2"]):  # fmt: skip
                     self.assertEqual(self.run_program(*CHECK, evidence, *refused).returncode, 1)
+
+    def test_the_second_implementation_knows_the_published_vectors(self):
+        document = load(ROOT / "tests/evidence/dsse_vectors.json")
+        for vector in document["vectors"]:
+            keys = [
+                Ed25519PublicKey.from_public_bytes(bytes.fromhex(document["keys"][name]))
+                for name in vector["trustedKeys"]
+            ]
+            envelope = vector["envelope"]
+            signers = check_evidence.signers_of(envelope, keys)
+            accepted = (
+                len(signers) >= vector["threshold"]
+                and envelope["payloadType"] in vector["supportedPayloadTypes"]
+            )
+            self.assertEqual(accepted, vector["expect"] == "accept", vector["id"])
+            if accepted:
+                self.assertEqual(check_evidence.signed_message(envelope).hex(), vector["pae"])
 
     def test_schemas(self):
         predicate = load(ROOT / "docs/schemas/class-deletion-v1.schema.json")

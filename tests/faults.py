@@ -35,6 +35,7 @@ MEANS = ["means", "in/head.npz", "-o", "out/means.npz", *DATA]
 
 
 TRAIN = "train mnist --epochs 1 --jobs 1 -o out/model.onnx".split()
+TRAIN_MANY = "train mnist --epochs 1 --jobs 1 --models 40 -o out/models".split()
 REPRODUCE = "reproduce mnist --epochs 1 --models 3 --floor-models 3 --samples all".split()
 REPRODUCE += "--jobs 1 --run out/run".split()
 
@@ -345,6 +346,31 @@ def out_of_memory():
     place.remove()
 
 
+def memory_goes_while_it_trains():
+    """Of several networks those that are finished stay, and the message does not deny it."""
+    place = Place(TRAIN_MANY)
+    process = start(TRAIN_MANY, place, stderr=subprocess.PIPE)
+    while not (place.folder / "out/models/model-0001.onnx").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    resource.prlimit(process.pid, resource.RLIMIT_DATA, (1, 1))
+    message = process.communicate()[1].decode()
+    if "Sanitizer" in message:
+        print("train --models: not tested, a sanitizer takes all addresses for itself")
+        place.remove()
+        return
+    assert process.returncode == 6 and "out of memory" in message, (process.returncode, message)
+    assert "nothing was written" not in message, message
+    assert not place.temporaries()
+    place.check_after_fault()
+    there = len(list((place.folder / "out/models").iterdir()))
+    assert 2 <= there < 40, there
+    done = run([*TRAIN_MANY, "--force"], place.folder)
+    assert done.returncode == 0 and snapshot(place.folder / "out") == place.outputs, done.stderr
+    print(f"train --models: out of memory: exit 6, {there} of 40 networks whole, none half")
+    place.remove()
+
+
 def changed_while_read():
     """The data grows, changes or shrinks under the program: it must notice, or have been done with
     it."""
@@ -524,6 +550,7 @@ CASES = dict(
     disk=out_of_disk,
     readonly=read_only_folder,
     memory=out_of_memory,
+    many=memory_goes_while_it_trains,
     changed=changed_while_read,
     mapped=changed_while_mapped,
     second=two_on_one_run_folder,

@@ -57,4 +57,6 @@ completion=$root/usr/share/bash-completion/completions/oubli
 found=$(bash -c "source '$completion'; COMP_WORDS=(oubli forget --cla); COMP_CWORD=2; _oubli; echo \
   \"\${COMPREPLY[*]}\"")
 [ "$found" = "--class --class-names" ] || die "completion: $found"
+/usr/bin/python3 "$(dirname "$0")/zsh_completion.py" "$root/usr/share/zsh/vendor-completions" ||
+  [ $? -eq 77 ] || die "completion in zsh"
 echo "package.sh: passed"

@@ -26,6 +26,17 @@ wait_for() { # wait_for RUN COUNT: until so many trials are done
   die "$1: no $2 trials after 200 s"
 }
 
+rank_1() { # rank_1 RUN: the process that is rank 1, once it works on something
+  local found
+  for _ in $(seq 200); do
+    found=$(cat "$1"/underway/* 2>/dev/null | grep -o 'rank 1, process [0-9]*' |
+      grep -o '[0-9]*$' || true)
+    [ -n "$found" ] && { echo "$found"; return 0; }
+    sleep 0.02
+  done
+  die "rank 1 never worked on anything" >&2
+}
+
 if [ "${2:-single}" = mpi ]; then
   ldd "$oubli" >libraries
   grep -q libmpi libraries || { echo "built without MPI: nothing to test"; exit 77; }
@@ -111,14 +122,7 @@ echo "one of three ranks killed"
 mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 \
   --run dead >/dev/null 2>mpi.log & pid=$!; pids+=($pid)
 wait_for dead 3
-victim=
-for _ in $(seq 200); do
-  victim=$(cat dead/underway/* 2>/dev/null | grep -o 'rank 1, process [0-9]*' |
-    grep -o '[0-9]*$' || true)
-  [ -n "$victim" ] && break
-  sleep 0.02
-done
-[ -n "$victim" ] || die "rank 1 never worked on anything"
+victim=$(rank_1 dead)
 kill -9 "$victim"
 code=0; wait $pid || code=$?
 [ $code != 0 ] || die "mpirun succeeded without rank 1"
@@ -128,6 +132,19 @@ mpirun --oversubscribe -n 3 "$oubli" reproduce $common --models 4 --run dead >/d
 grep -q 'was under way on rank 1' again.log ||
   die "what rank 1 left is not reported: $(cat again.log)"
 same dead "after a rank was killed and the job run again"
+
+echo "one of three ranks out of memory"
+mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 \
+  --run poor >/dev/null 2>poor.log & pid=$!; pids+=($pid)
+wait_for poor 3
+victim=$(rank_1 poor)
+prlimit --data=1 --pid "$victim"  # files can still be mapped
+code=0; wait $pid || code=$?
+[ $code != 0 ] || die "mpirun succeeded though rank 1 had no memory"
+grep -q 'out of memory' poor.log || die "no word of memory: $(cat poor.log)"
+! grep -q 'bad_alloc\|internal error' poor.log || die "not in our words: $(cat poor.log)"
+mpirun --oversubscribe -n 3 "$oubli" -q reproduce $common --models 4 --run poor >/dev/null
+same poor "after a rank ran out of memory and the job was run again"
 
 fi
 echo "all the same"

@@ -8,7 +8,7 @@
 #include "oubli/array/npy.h"
 #include "oubli/array/npz.h"
 #include "oubli/array/safetensors.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 

@@ -9,7 +9,7 @@
 
 #include "oubli/array/zip_format.h"
 #include "oubli/base/byte_reader.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 #include "oubli/base/scratch_file.h"
 
 namespace oubli {

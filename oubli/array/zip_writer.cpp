@@ -7,7 +7,7 @@
 #include "oubli/array/zip.h"
 #include "oubli/array/zip_format.h"
 #include "oubli/base/byte_reader.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 namespace {

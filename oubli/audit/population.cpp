@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "oubli/base/error.h"
 
@@ -23,18 +24,30 @@ void require_fit(const TensorView& tensor, std::span<const std::byte> bytes,
            model, sample, j, wide[j]);
 }
 
-// Rows are short: a loop copies one before a call of memcpy has begun.
+// Rows are short: one is copied before a call of memcpy has begun.
+void copy_row(const float* row, std::size_t columns, float* out) {
+  constexpr std::size_t kWide = 8;
+  if (columns < kWide) {
+    for (std::size_t c = 0; c < columns; ++c) out[c] = row[c];
+    return;
+  }
+  for (std::size_t c = 0; c + kWide < columns; c += kWide)
+    std::memcpy(out + c, row + c, kWide * sizeof(float));
+  // The last ones once more where columns are no multiple.
+  std::memcpy(out + columns - kWide, row + columns - kWide, kWide * sizeof(float));
+}
+
 void copy_rows(const float* rows, std::size_t columns, std::span<const std::uint32_t> samples,
                float* out) {
   for (const std::uint32_t sample : samples) {
-    const float* row = rows + sample * columns;
-    for (std::size_t c = 0; c < columns; ++c) out[c] = row[c];
+    copy_row(rows + sample * columns, columns, out);
     out += columns;
   }
 }
 
-// `model`: what it is called in messages.
-void read_rows(const TensorView& tensor, const std::string& model, std::size_t first_row,
+// `model()`: what it is called in messages.
+template <typename Name>
+void read_rows(const TensorView& tensor, const Name& model, std::size_t first_row,
                std::size_t columns, std::span<const std::uint32_t> samples, MatrixView<float> out) {
   const std::size_t row_bytes = columns * size_of(tensor.dtype);
   const std::byte* const rows = tensor.bytes.data() + first_row * row_bytes;
@@ -45,7 +58,7 @@ void read_rows(const TensorView& tensor, const std::string& model, std::size_t f
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const auto bytes = tensor.bytes.subspan((first_row + samples[i]) * row_bytes, row_bytes);
     decode(tensor.dtype, bytes, out.row(i));
-    if (tensor.dtype == DType::f64) require_fit(tensor, bytes, out.row(i), model, samples[i]);
+    if (tensor.dtype == DType::f64) require_fit(tensor, bytes, out.row(i), model(), samples[i]);
   }
 }
 
@@ -80,7 +93,9 @@ Population population_of(const TensorView& tensor) {
           .columns = columns,
           .read = [tensor, samples, columns](std::size_t model, std::span<const std::uint32_t> rows,
                                              MatrixView<float> out) {
-            read_rows(tensor, numbered(tensor.what, model), model * samples, columns, rows, out);
+            read_rows(
+                tensor, [&] { return numbered(tensor.what, model); }, model * samples, columns,
+                rows, out);
           }};
 }
 
@@ -106,7 +121,8 @@ Population population_of(std::vector<TensorView> tensors, const std::string& nam
           .read =
               [tensors = std::move(tensors), columns](
                   std::size_t model, std::span<const std::uint32_t> rows, MatrixView<float> out) {
-                read_rows(tensors[model], tensors[model].what, 0, columns, rows, out);
+                read_rows(
+                    tensors[model], [&] { return tensors[model].what; }, 0, columns, rows, out);
               },
           .files = std::move(files)};
 }
@@ -123,11 +139,12 @@ void read_finite(const Population& population, std::size_t model,
                  std::span<const std::uint32_t> samples, MatrixView<float> out) {
   OUBLI_ASSERT(out.rows() == samples.size() && out.cols() == population.columns);
   population.read(model, samples, out);
+  unsigned bad = 0;
+  for (const float value : std::span(out.data(), out.rows() * out.cols()))
+    bad |= std::abs(value) <= kLargestValue ? 0U : 1U;
+  if (bad == 0) return;
   for (std::size_t i = 0; i < out.rows(); ++i) {
     const float* row = out.data() + i * out.cols();
-    unsigned bad = 0;
-    for (std::size_t j = 0; j < out.cols(); ++j) bad += std::abs(row[j]) <= kLargestValue ? 0U : 1U;
-    if (bad == 0) continue;
     for (std::size_t j = 0; j < out.cols(); ++j) {
       if (std::abs(row[j]) <= kLargestValue) continue;
       fail(ErrorCode::bad_input,

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "oubli/base/error.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 
@@ -59,10 +59,10 @@ std::string sha256_file(const std::filesystem::path& path, std::span<const std::
     else
       digest.emplace(trail.states[alike - 1]);
   };
-  for_each_window(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
-    if (!digest && alike < trail.states.size() && bytes.size() == kWindowBytes &&
-        std::memcmp(bytes.data(), known.data() + alike * kWindowBytes, kWindowBytes) == 0) {
-      release_pages(known.subspan(alike * kWindowBytes, kWindowBytes));
+  for_each_chunk(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
+    if (!digest && alike < trail.states.size() && bytes.size() == kChunkBytes &&
+        std::memcmp(bytes.data(), known.data() + alike * kChunkBytes, kChunkBytes) == 0) {
+      release_pages(known.subspan(alike * kChunkBytes, kChunkBytes));
       ++alike;
       return true;
     }
@@ -82,9 +82,9 @@ std::string sha256_of_mapped(std::span<const std::byte> mapped) {
 std::string sha256_of_mapped(std::span<const std::byte> mapped, DigestTrail& trail) {
   Sha256 digest;
   while (!mapped.empty()) {
-    const auto window = mapped.first(std::min(kWindowBytes, mapped.size()));
+    const auto window = mapped.first(std::min(kChunkBytes, mapped.size()));
     digest.update(window);
-    if (window.size() == kWindowBytes) trail.states.push_back(digest);
+    if (window.size() == kChunkBytes) trail.states.push_back(digest);
     release_pages(window);
     mapped = mapped.subspan(window.size());
   }
@@ -93,7 +93,7 @@ std::string sha256_of_mapped(std::span<const std::byte> mapped, DigestTrail& tra
 
 std::string sha256_file(const std::filesystem::path& path) {
   Sha256 digest;
-  for_each_window(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
+  for_each_chunk(path, 0, [&](std::uint64_t, std::span<const std::byte> bytes) {
     digest.update(bytes);
     return true;
   });

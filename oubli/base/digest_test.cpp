@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "oubli/base/file.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 namespace {
@@ -20,7 +20,7 @@ TEST(Sha256, KnownAnswersAndPieces) {
 // Files that begin like others, part in every window, end with one, or are shorter.
 TEST(Sha256, FromWhereTheFilesPart) {
   const auto path = std::filesystem::temp_directory_path() / "oubli_digest_test";
-  std::vector<std::byte> known(3 * kWindowBytes + 1000);
+  std::vector<std::byte> known(3 * kChunkBytes + 1000);
   for (std::size_t i = 0; i < known.size(); ++i) known[i] = static_cast<std::byte>(i * i >> 7);
   const auto known_path = path.string() + "_known";
   write_file(known_path, std::span<const std::byte>(known));
@@ -35,13 +35,13 @@ TEST(Sha256, FromWhereTheFilesPart) {
   check(known);
   check({});
   for (std::size_t window = 0; window <= 3; ++window) {
-    check({known.begin(), known.begin() + static_cast<std::ptrdiff_t>(window * kWindowBytes)});
+    check({known.begin(), known.begin() + static_cast<std::ptrdiff_t>(window * kChunkBytes)});
     auto changed = known;
-    changed[window * kWindowBytes + 17] ^= std::byte{1};
+    changed[window * kChunkBytes + 17] ^= std::byte{1};
     check(changed);
   }
   auto longer = known;
-  longer.resize(known.size() + kWindowBytes);
+  longer.resize(known.size() + kChunkBytes);
   check(longer);
   DigestTrail none;
   write_file(path, std::span<const std::byte>(known));

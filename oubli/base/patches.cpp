@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "oubli/base/error.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 namespace {

@@ -25,13 +25,17 @@ ListenerScope::ListenerScope(Listener& listener)
     : outer_(std::exchange(current_listener, &listener)) {}
 ListenerScope::~ListenerScope() { current_listener = outer_; }
 
+void write_to_stderr(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 void say(const std::string& line) {
   if (current_listener != nullptr) return current_listener->said(line);
-  if (verbosity() != Verbosity::quiet) fmt::print(stderr, "{}\n", printable(line));
+  if (verbosity() != Verbosity::quiet) write_to_stderr(printable(line) + "\n");
 }
 
 void say_detail(const std::string& line) {
-  if (verbosity() == Verbosity::verbose) fmt::print(stderr, "{}\n", printable(line));
+  if (verbosity() == Verbosity::verbose) write_to_stderr(printable(line) + "\n");
 }
 
 Progress::Progress(std::string label, std::size_t total)
@@ -72,10 +76,9 @@ void Progress::show(bool last) {
     line += fmt::format(", about {} left", format_duration(elapsed / static_cast<double>(done_) *
                                                            static_cast<double>(total_ - done_)));
   if (terminal_)
-    fmt::print(stderr, "\r\x1b[K{}{}", line, last ? "\n" : "");
+    write_to_stderr(fmt::format("\r\x1b[K{}{}", line, last ? "\n" : ""));
   else
-    fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
+    write_to_stderr(line + "\n");
 }
 
 std::string format_duration(double seconds) {

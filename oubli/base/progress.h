@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace oubli {
 
@@ -33,6 +34,8 @@ class ListenerScope {
   Listener* outer_;
 };
 
+// Where stderr is closed or full nobody hears it, and the work goes on: never an error.
+void write_to_stderr(std::string_view text);
 // One line to stderr unless quiet: a remark, a warning, where a file was written.
 void say(const std::string& line);
 // One line to stderr if verbose.

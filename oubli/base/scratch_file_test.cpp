@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "oubli/base/file.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 #include "tests/test_support.h"
 
 namespace oubli {

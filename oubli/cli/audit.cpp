@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "oubli/array/array_file.h"
+#include "oubli/audit/alignment.h"
 #include "oubli/audit/columns.h"
 #include "oubli/audit/gate.h"
 #include "oubli/base/digest.h"
@@ -18,6 +19,7 @@
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
+#include "oubli/base/memory.h"
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
@@ -44,7 +46,8 @@ struct Options {
   std::vector<std::string> classes, attacks, observers;
   std::optional<double> fail_above;
   std::filesystem::path csv, attest, sign;
-  bool json = false, full = false, force = false, forgotten_only = false, undecided_passes = false;
+  bool json = false, full = false, force = false, forgotten_only = false, undecided_passes = false,
+       ignore_accuracy = false;
   AuditOptions audit;
 };
 
@@ -277,6 +280,9 @@ void run(Options& options) {
          options.class_names, input.class_names.size(), classes);
   input.samples = {.labels = labels, .classes = classes, .forgotten = forgotten};
 
+  const auto misaligned = options.ignore_accuracy ? why_misaligned(input) : std::nullopt;
+  if (!options.ignore_accuracy) require_aligned(input);
+
   chosen.stop = stop_on_interrupt();
   const std::size_t audited = chosen.retained ? classes : input.samples.forgotten.size();
   AuditResult result;
@@ -285,6 +291,7 @@ void run(Options& options) {
     chosen.on_class = [&] { progress.step(); };
     result = audit(input, chosen);
   }
+  if (misaligned) result.warnings.push_back(ignored_warning(*misaligned));
   const std::string statement = options.attest.empty() ? "" : attested_line(options, result);
   arrays.check_unchanged();
   if (!options.csv.empty()) write_file(options.csv, to_csv(result), options.force);
@@ -397,6 +404,8 @@ void add_audit(Command& app) {
   command->add_option("--sign", options->sign, "With --attest: sign with this key ('oubli keygen')")
       ->type_name("KEY");
   command->add_flag("--force", options->force, "Replace files that exist (--csv, --attest)");
+  command->add_flag("--ignore-accuracy", options->ignore_accuracy,
+                    "Although labels look misaligned: the networks are as bad as that");
   command->add_flag("--json", options->json, "Print JSON instead of tables");
   command->add_flag("--full", options->full, "Print every attack and figure");
   command->footer(
@@ -409,7 +418,10 @@ void add_audit(Command& app) {
       "  oubli audit --seen seen.npy --unseen unseen.npy --labels y.npy --class 3 --forgotten-only "
       "\\\n"
       "      --observer probabilities,label --fail-above 0.1 --json > audit.json");
-  command->callback([options] { run(*options); });
+  command->callback([options] {
+    keep_freed_memory();
+    run(*options);
+  });
 }
 
 }  // namespace oubli::cli

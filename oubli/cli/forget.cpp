@@ -76,13 +76,14 @@ void check_outputs(const ForgetOptions& options, const ModelFile& model) {
                                              evidence_path(output),
                                              bundle_path(output),
                                              options.report};
-  if (!options.report.empty()) outputs.push_back(report::card_path(options.report));
+  if (!options.report.empty())
+    std::ranges::copy(report::card_paths(options.report), std::back_inserter(outputs));
   std::ranges::copy(model.files_beside(output), std::back_inserter(outputs));
   require_apart(outputs, inputs);
   prepare_output(output, options.force);
   if (!options.report.empty()) {
     prepare_output(options.report, options.force);
-    prepare_output(report::card_path(options.report), options.force);
+    for (const auto& card : report::card_paths(options.report)) prepare_output(card, options.force);
   }
   if (const std::string ending = output.extension().string();
       (ending == ".onnx" || ending == ".npz" || ending == ".npy" || ending == ".safetensors") &&
@@ -143,7 +144,7 @@ void print_summary(const ForgetOptions& options, const LoadedModel& loaded,
     fmt::print(results(), "{}",
                told("Dry run: nothing was written. More: --full; limits: --limits."));
   else
-    fmt::print(results(), "{}{}{}", checks_in_words(outcome),
+    fmt::print(results(), "{}{}{}", checks_in_words(plan, outcome),
                describe_written(options, plan, outputs),
                labelled("To do:", Look::bold,
                         fmt::format("delete {}, its means and all copies. More: --full, --limits.",
@@ -228,9 +229,9 @@ void add_forget(Command& app) {
   command->add_flag("--no-attest", options->no_attest, "No statement beside the receipt");
   command->add_flag("--bundle", options->bundle,
                     "Also NEW.sigstore.json, the statement as a sigstore bundle");
-  command->add_option(
-      "--report", options->report,
-      "Also a page of one sheet for whoever asked (HTML), and a card to show (.card.svg)");
+  command->add_option("--report", options->report,
+                      "Also a page of one sheet for whoever asked (HTML), and a card to show "
+                      "(.card.svg, .card.png)");
   command->add_option("--date", options->date, "Date on the page (default: that of the receipt)");
   command->add_flag("--no-names", options->no_names, "Forgotten classes by number on the page");
   command->add_flag("--keep-seed", options->keep_seed,

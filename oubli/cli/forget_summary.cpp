@@ -201,12 +201,18 @@ std::string findings_in_words(const ForgetInputs& inputs, const ForgetRequest& r
          verdict(observers, request, outcome);
 }
 
-std::string checks_in_words(const ForgetOutcome& outcome) {
-  std::vector<std::string> checks{"new layer exact"};
+std::string checks_in_words(const ForgetPlan& plan, const ForgetOutcome& outcome) {
+  std::vector<std::string> checks{
+      plan.rounding_check
+          ? fmt::format("new layer in whole numbers, logits off by {:.2g} at most on {}",
+                        plan.rounding_check->bound,
+                        plan.head_check.on_class_means ? "class means" : "random vectors")
+          : "new layer exact"};
   if (outcome.written_check && outcome.written_check->forgotten_rows_absent)
     checks.emplace_back("forgotten weights gone");
-  if (outcome.run_check.check)
-    checks.push_back(fmt::format("old and new model run on {}", outcome.run_check.check->inputs));
+  if (const auto& check = outcome.run_check.check)  // which ones is in the receipt
+    checks.push_back(fmt::format("old and new model run on {}",
+                                 check->inputs.substr(0, check->inputs.find(':'))));
   return labelled("Checked:", Look::good,
                   fmt::format("{}{}.", fmt::join(checks, ", "),
                               outcome.run_check.not_run.empty() ? "" : "; the body was not run"));

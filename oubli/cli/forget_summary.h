@@ -25,7 +25,7 @@ namespace oubli::cli {
                                             const ForgetOutcome& outcome);
 
 // "Checked: ..."
-[[nodiscard]] std::string checks_in_words(const ForgetOutcome& outcome);
+[[nodiscard]] std::string checks_in_words(const ForgetPlan& plan, const ForgetOutcome& outcome);
 
 // "Class 5 (sandal)", "Classes 5 (sandal) and 7 (sneaker)".
 [[nodiscard]] std::string classes_in_words(const ForgetRequest& request);

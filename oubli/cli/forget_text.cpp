@@ -132,6 +132,19 @@ std::string describe_run_check(const RunOutcome& outcome) {
   return text;
 }
 
+std::string describe_quantised(const ModelFile& model, const ForgetPlan& plan) {
+  if (!model.quantised()) return "";
+  if (model.becomes_floats()) return "the quantised head becomes one of floats\n";
+  if (!plan.rounding_check) return "the quantised head keeps its whole numbers\n";
+  const RoundingCheck& check = *plan.rounding_check;
+  return line(
+      "the quantised head is rounded to whole numbers of fresh scales, steps {:.2g} times the old "
+      "ones: logits are off by at most {:.2g} |f|_1 + {:.2g}; on {} by {:.2g}, bound {:.2g}",
+      check.coarser, check.weight_step / 2, check.bias_step / 2,
+      plan.head_check.on_class_means ? "the class means" : "random vectors", check.error,
+      check.bound);
+}
+
 }  // namespace
 
 std::string describe_model(const ModelFile& model, std::span<const std::string> class_names) {
@@ -177,6 +190,7 @@ std::string describe_plan(const ForgetInputs& inputs, const ForgetRequest& reque
   text += line("self-check on {}: error {:.2g}, {:.2g} of its bound",
                plan.head_check.on_class_means ? "the class means" : "random vectors",
                plan.head_check.identity.largest_error, plan.head_check.identity.largest_ratio);
+  text += describe_quantised(*inputs.model, plan);
   if (inputs.run != nullptr) text += describe_run(inputs.run->report());
   text += describe_run_check(outcome.run_check);
   if (outcome.leaks && !outcome.leaks->rows.empty()) {

@@ -98,13 +98,13 @@ ImageSet classes_of(const ImageSet& set, const std::vector<std::string>& names,
   return out;
 }
 
-bool has_size(const ImageSet& set, const NetworkSpec& spec) {
+bool has_size(const ImageSet& set, const nn::NetworkSpec& spec) {
   return set.channels == spec.channels && set.height == spec.height && set.width == spec.width;
 }
 
 // The comparison images of a saved network: as large as it takes them, or half as large.
-ImageSet load_for(const NamedNetwork& model, const Options& options) {
-  const NetworkSpec& spec = model.network.spec();
+ImageSet load_for(const nn::NamedNetwork& model, const Options& options) {
+  const nn::NetworkSpec& spec = model.network.spec();
   ImageSet set = load_data_set(options.data_set, Split::train);
   if (!has_size(set, spec) && has_size(half_size(set), spec)) set = half_size(set);
   if (!has_size(set, spec))
@@ -125,7 +125,7 @@ ImageSet load(const Options& options) {
   return first_classes(set, classes, options.images);
 }
 
-NetworkSpec spec_for(const Options& options, const ImageSet& data) {
+nn::NetworkSpec spec_for(const Options& options, const ImageSet& data) {
   const std::array<std::size_t, 3> input{data.channels, data.height, data.width};
   if (!options.spec.empty()) {  // as in `oubli train`: only its layers matter
     nlohmann::json document = nlohmann::json::parse(read_text_file(options.spec), nullptr, false);
@@ -133,9 +133,9 @@ NetworkSpec spec_for(const Options& options, const ImageSet& data) {
       document["input"] = input;
       document["classes"] = data.classes();
     }
-    return network_from_json(document, options.spec.string());
+    return nn::network_from_json(document, options.spec.string());
   }
-  NetworkSpec spec = inversion_network(data.classes());
+  nn::NetworkSpec spec = nn::inversion_network(data.classes());
   spec.channels = data.channels;
   spec.height = data.height;
   spec.width = data.width;
@@ -204,7 +204,7 @@ std::vector<float> start_image(const Options& options, const ImageSet& data) {
 }
 
 InversionStudy study_of(const Options& options, const ImageSet& data,
-                        const std::optional<NamedNetwork>& model) {
+                        const std::optional<nn::NamedNetwork>& model) {
   InversionStudy study;
   study.spec = model ? model->network.spec() : spec_for(options, data);
   // The paper's recipe for the faces; data sets of thousands of images need fewer rounds.
@@ -239,8 +239,8 @@ void run(const Options& options) {
     require_apart(std::vector{options.output / name}, inputs);
     if (fs::exists(options.output)) prepare_output(options.output / name, options.force);
   }
-  std::optional<NamedNetwork> model;
-  if (!options.model.empty()) model = load_network(options.model);
+  std::optional<nn::NamedNetwork> model;
+  if (!options.model.empty()) model = nn::load_network(options.model);
   const ImageSet data = model ? load_for(*model, options) : load(options);
   const InversionStudy study = study_of(options, data, model);
   const InversionResult result = run_inversion(study, data, model ? &model->network : nullptr);

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <new>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -25,10 +25,23 @@ namespace {
 
 using oubli::ErrorCode;
 
-int report(ErrorCode code, std::string_view message) {
-  oubli::cli::say_remarks();
-  oubli::cli::say_error(message);
-  return static_cast<int>(code);
+// A closed standard stream's number would go to the first file that is opened, and what is said
+// into that file. Input and messages go nowhere then; results cannot be written, which is an error.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+// Whoever read the results went away: the end that pipelines expect, once all is put in order.
+void end_by_broken_pipe() {
+  (void)std::signal(SIGPIPE, SIG_DFL);
+  (void)std::raise(SIGPIPE);
+}
+
+[[noreturn]] void results_lost(int why) {
+  if (why == EPIPE) end_by_broken_pipe();
+  oubli::fail(ErrorCode::io, "standard output cannot be written: {}", std::strerror(why));
 }
 
 // A mapped file that shrinks under us raises SIGBUS; only async-signal-safe calls are allowed here.
@@ -43,6 +56,7 @@ extern "C" void on_bus_error(int) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   struct sigaction action {};
   action.sa_handler = on_bus_error;
   sigaction(SIGBUS, &action, nullptr);
@@ -80,6 +94,8 @@ int main(int argc, char** argv) {
     oubli::cli::add_train(app);
     oubli::cli::add_tools(app);
     oubli::cli::become_tool(argc, argv);
+    // Messages that nobody reads do not end the work.
+    (void)std::signal(SIGPIPE, SIG_IGN);
     const std::vector<std::string> commands = app.commands();
     if (argc > 1 && *argv[1] != '-' && std::ranges::find(commands, argv[1]) == commands.end()) {
       oubli::fail(ErrorCode::usage, "no command '{}'; did you mean {}? ('oubli --help' has all)",
@@ -88,18 +104,15 @@ int main(int argc, char** argv) {
     if (!app.run(argc, argv)) return static_cast<int>(ErrorCode::usage);
     oubli::cli::say_remarks();
     // Small results wait in a buffer until now.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      oubli::fail(ErrorCode::io, "standard output cannot be written: {}", std::strerror(errno));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) results_lost(errno);
     return 0;
-  } catch (const oubli::Error& error) {
-    return report(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ErrorCode::io, "out of memory; no file was left half written");
-  } catch (const std::system_error& error) {
-    // No thread to be had, a folder that cannot be listed, ...
-    return report(ErrorCode::io, fmt::format("the operating system refused: {}", error.what()));
   } catch (const std::exception& error) {
-    return report(ErrorCode::bug,
-                  fmt::format("internal error, please report it: {}", error.what()));
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && std::ferror(stdout) != 0 && system->code().value() == EPIPE)
+      end_by_broken_pipe();
+    const auto [code, message] = oubli::cli::failure_of(error);
+    oubli::cli::say_remarks();
+    oubli::cli::say_error(message);
+    return static_cast<int>(code);
   }
 }

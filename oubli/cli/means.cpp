@@ -15,7 +15,7 @@
 #include "oubli/cli/commands.h"
 #include "oubli/cli/model_options.h"
 #include "oubli/cli/result_stream.h"
-#include "oubli/forget/alignment.h"
+#include "oubli/forget/sample_confusion.h"
 
 namespace oubli::cli {
 namespace {

@@ -191,6 +191,7 @@ HeadChoice head_choice(const ModelOptions& options) {
   HeadChoice choice;
   choice.head = options.head;
   choice.weights = options.weights;
+  choice.float_head = options.float_head;
   choice.bias = options.no_bias ? std::optional<std::string>("") : options.bias;
   if (options.transposed || options.rows_are_classes) choice.transposed = options.transposed;
   return choice;
@@ -266,6 +267,8 @@ void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
   const std::vector<std::string> names =
       loaded.names_of_folders ? std::vector<std::string>() : loaded.class_names;
   loaded.run = std::make_unique<CalibrationRun>(*loaded.model, run, names, loaded.stop);
+  if (const std::string& said = loaded.run->report().published; !said.empty())
+    remark("note: " + said);
   loaded.inputs.data = loaded.run->calibration();
   loaded.inputs.run = loaded.run.get();
 }

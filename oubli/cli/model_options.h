@@ -24,6 +24,7 @@ struct ModelOptions {
   bool no_bias = false;
   bool transposed = false;
   bool rows_are_classes = false;
+  bool float_head = false;
   std::string class_names;
   std::string means;
   std::string features;
@@ -65,7 +66,7 @@ struct ModelOptions {
 // Everything that the options name, opened and checked against each other.
 struct LoadedModel {
   std::unique_ptr<ModelFile> model;
-  std::unique_ptr<CalibrationRun> run;         // if there are inputs to run it on
+  std::unique_ptr<CalibrationRun> run;   // if there are inputs to run it on
   ForgetInputs inputs;                   // inputs.model is model.get()
   std::vector<std::string> class_names;  // empty, or one per class
   // The new model's names go into a file beside it, because nothing in it holds them.

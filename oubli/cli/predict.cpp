@@ -36,7 +36,8 @@ void write_matrix(const fs::path& path, const Matrix<float>& matrix, bool force)
 }
 
 // Accuracy and loss over the images whose class the model knows, by name.
-Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const ImageSet& images) {
+nn::Score known_score(const nn::NamedNetwork& model, const Matrix<float>& logits,
+                      const ImageSet& images) {
   std::vector<std::uint32_t> labels;
   std::vector<float> rows;
   for (std::size_t i = 0; i < images.size(); ++i) {
@@ -46,7 +47,7 @@ Score known_score(const NamedNetwork& model, const Matrix<float>& logits, const 
     rows.insert(rows.end(), logits.row(i).begin(), logits.row(i).end());
   }
   const std::size_t count = labels.size();
-  return score(Matrix<float>(count, logits.cols(), rows), labels);
+  return nn::score(Matrix<float>(count, logits.cols(), rows), labels);
 }
 
 void run(const Options& options) {
@@ -54,7 +55,7 @@ void run(const Options& options) {
   require_apart(outputs, std::vector<fs::path>{options.model});
   for (const fs::path& path : outputs)
     if (!path.empty()) prepare_output(path, options.force);
-  const NamedNetwork model = load_network(options.model);
+  const nn::NamedNetwork model = nn::load_network(options.model);
   const ImageSet images =
       load_data_set(options.data, options.split == "train" ? Split::train : Split::test);
   const Matrix<float> logits = model.network.logits(images);
@@ -67,7 +68,7 @@ void run(const Options& options) {
               options.force);
   }
   write_matrix(options.output, logits, options.force);
-  const Score result = known_score(model, logits, images);
+  const nn::Score result = known_score(model, logits, images);
   if (options.print_json) {
     const nlohmann::json document{
         {"model", options.model.string()},  {"data", options.data},

@@ -21,9 +21,11 @@ struct Options {
   bool force = false;
   bool json = false;
   bool full = false;
+  bool markdown = false;
 };
 
 void run(const Options& options) {
+  if (options.markdown) return fmt::print("{}", report::tables_as_markdown(options.inputs));
   report::write_report(options.inputs, options.output, options.force, options.method, options.title,
                        options.full);
   if (options.json) {
@@ -50,11 +52,14 @@ void add_report(Command& app) {
   command->add_option("--title", options->title, "Title of the page");
   command->add_flag("--force", options->force, "Replace the page if it exists");
   command->add_flag("--full", options->full, "Fold nothing away, on the screen or on paper");
+  command->add_flag("--markdown", options->markdown,
+                    "Print the tables of a run as Markdown instead");
   command->add_flag("--json", options->json, "Say where the page is as JSON on stdout");
   command->footer(
       "Examples:\n"
       "  oubli report runs/mnist -o report.html\n"
       "  oubli report new.receipt.json -o report.html\n"
+      "  oubli report results.json --markdown\n"
       "  oubli audit ... --json > audit.json; oubli report audit.json new.receipt.json -o "
       "report.html");
   command->callback([options] { run(*options); });

@@ -7,7 +7,7 @@
 #include "oubli/array/array_file.h"
 #include "oubli/base/names.h"
 #include "oubli/cli/terminal.h"
-#include "oubli/model/name_text.h"
+#include "oubli/model/name_agreement.h"
 
 namespace oubli::cli {
 
@@ -45,6 +45,8 @@ void RequestOptions::add_request(Command& command) {
       .add_option("--solver", solver,
                   "How the correction is solved for: " + or_list(all_names<Solver>()))
       ->capture_default_str();
+  command.add_flag("--float-head", float_head,
+                   "A quantised last layer of an .onnx file becomes one of floats");
   command.add_option("--target", target,
                      "Method custom: target logits z, forgotten x retained classes, as .npy; both "
                      "in ascending order of their index");

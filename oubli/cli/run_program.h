@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/test_paths.h"
 #include "tests/test_support.h"
 
 namespace oubli::testing {
@@ -18,7 +19,7 @@ struct Outcome {
 // The program, run in `folder`.
 inline Outcome run_program(const TempFolder& folder, const std::string& arguments) {
   const std::string command = fmt::format("cd {} && {}/oubli {} >.out 2>.err",
-                                          folder.path().string(), OUBLI_BINARY_DIR, arguments);
+                                          folder.path().string(), build_folder(), arguments);
   const int status = std::system(command.c_str());
   Outcome outcome{WEXITSTATUS(status), read_text_file(folder / ".out"),
                   read_text_file(folder / ".err")};

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
-#include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/memory.h"
 #include "oubli/base/workers.h"
+#include "oubli/cli/terminal.h"
 
 namespace oubli::cli {
 
 void on_scheduler(unsigned jobs,
                   const std::function<void(Scheduler&, const std::stop_token&)>& work) {
+  keep_freed_memory();
   const std::stop_token stop = stop_on_interrupt();
   const bool many = started_by_mpi();
   const unsigned threads = jobs != 0 ? jobs : many ? 1 : available_cores();
@@ -20,9 +20,9 @@ void on_scheduler(unsigned jobs,
     work(*scheduler, stop);
   } catch (const std::exception& error) {
     if (many) {
-      const auto* ours = dynamic_cast<const Error*>(&error);
-      fmt::print(stderr, "oubli: {}: {}\n", scheduler->name(), error.what());
-      scheduler->abort(ours != nullptr ? ours->exit_code() : static_cast<int>(ErrorCode::bug));
+      const Failure failure = failure_of(error);
+      say_error(fmt::format("{}: {}", scheduler->name(), failure.message));
+      scheduler->abort(static_cast<int>(failure.code));
     }
     throw;
   }

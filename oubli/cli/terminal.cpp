@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <set>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -181,7 +183,17 @@ std::string error_text(std::string_view message, std::size_t width, bool styles)
 }
 
 void say_error(std::string_view message) {
-  fmt::print(stderr, "{}", error_text(message, columns_of(Stream::err), shows_looks(Stream::err)));
+  write_to_stderr(error_text(message, columns_of(Stream::err), shows_looks(Stream::err)));
+}
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return {ours->code(), ours->what()};
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {ErrorCode::io, "out of memory; no file was left half written"};
+  // No thread to be had, a folder that cannot be listed, ...
+  if (dynamic_cast<const std::system_error*>(&error) != nullptr)
+    return {ErrorCode::io, fmt::format("the operating system refused: {}", error.what())};
+  return {ErrorCode::bug, fmt::format("internal error, please report it: {}", error.what())};
 }
 
 }  // namespace oubli::cli

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <string_view>
 
+#include "oubli/base/error.h"
 #include "oubli/base/text_table.h"
 
 namespace oubli::cli {
@@ -42,5 +44,12 @@ void say_remarks();
 // what to do on lines of their own. One line into files and pipes.
 [[nodiscard]] std::string error_text(std::string_view message, std::size_t width, bool styles);
 void say_error(std::string_view message);
+
+// What any exception means to whoever called the program.
+struct Failure {
+  ErrorCode code;
+  std::string message;
+};
+[[nodiscard]] Failure failure_of(const std::exception& error);
 
 }  // namespace oubli::cli

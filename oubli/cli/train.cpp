@@ -57,15 +57,15 @@ bool is_description(const std::string& network) {
 }
 
 // The named network for images and classes like those of `set`.
-NetworkSpec network_for(const std::string& name, std::size_t features, const ImageSet& set,
-                        std::size_t classes) {
-  NetworkSpec spec;
+nn::NetworkSpec network_for(const std::string& name, std::size_t features, const ImageSet& set,
+                            std::size_t classes) {
+  nn::NetworkSpec spec;
   if (name == "mlp") {
-    spec = mlp_network();
+    spec = nn::mlp_network();
   } else if (name == "cnn") {
-    spec = cnn_network(features);
+    spec = nn::cnn_network(features);
   } else if (name == "residual") {
-    spec = residual_network();
+    spec = nn::residual_network();
   } else {
     json document = json::parse(read_text_file(name), nullptr, false);
     if (document.is_discarded()) fail(ErrorCode::bad_input, "{}: not JSON", name);
@@ -73,7 +73,7 @@ NetworkSpec network_for(const std::string& name, std::size_t features, const Ima
     if (document.is_object() && !document.contains("input"))
       document["input"] = {set.channels, set.height, set.width};
     if (document.is_object()) document["classes"] = classes;
-    return network_from_json(document, name);
+    return nn::network_from_json(document, name);
   }
   spec.channels = set.channels;
   spec.height = set.height;
@@ -83,16 +83,17 @@ NetworkSpec network_for(const std::string& name, std::size_t features, const Ima
   return spec;
 }
 
-json run_one(const NetworkSpec& spec, const ImageSet& images, const ImageSet& test,
-             const TrainOptions& train_options, const fs::path& path, bool force,
+json run_one(const nn::NetworkSpec& spec, const ImageSet& images, const ImageSet& test,
+             const nn::TrainOptions& train_options, const fs::path& path, bool force,
              const std::stop_token& stop, Progress& progress) {
   double loss = 0;
-  const Network network = train(spec, images, train_options, stop, [&](const EpochReport& epoch) {
-    loss = epoch.loss;
-    progress.step();
-  });
-  const Score result = score(network.logits(test), test.labels);
-  save_network(network, test.class_names, path, force);
+  const nn::Network network =
+      train(spec, images, train_options, stop, [&](const nn::EpochReport& epoch) {
+        loss = epoch.loss;
+        progress.step();
+      });
+  const nn::Score result = nn::score(network.logits(test), test.labels);
+  nn::save_network(network, test.class_names, path, force);
   return {{"file", path.string()},    {"model", train_options.model},
           {"training_loss", loss},    {"test_accuracy", result.accuracy},
           {"test_loss", result.loss}, {"test_images", result.count}};
@@ -112,7 +113,7 @@ void run(const Options& options) {
   }
 
   const ImageSet images = load_data_set(options.data, Split::train);
-  TrainOptions train_options;
+  nn::TrainOptions train_options;
   for (const std::string& word : options.without)
     train_options.without.push_back(
         class_named(word, images.class_names, images.class_names.size()));
@@ -120,13 +121,13 @@ void run(const Options& options) {
       without_classes(load_data_set(options.data, Split::test), train_options.without);
   const std::string name =
       options.network.empty() ? default_network(options.data) : options.network;
-  const NetworkSpec spec = network_for(name, options.features, images, test.classes());
+  const nn::NetworkSpec spec = network_for(name, options.features, images, test.classes());
   const bool residual = name == "residual";
   train_options.epochs = options.epochs.value_or(residual ? 15 : 6);
   train_options.batch = options.batch.value_or(residual ? 8 : 32);
   train_options.seed = options.seed;
   train_options.optimizer.kind =
-      options.optimizer == "sgd" ? Optimizer::Kind::sgd : Optimizer::Kind::adam;
+      options.optimizer == "sgd" ? nn::Optimizer::Kind::sgd : nn::Optimizer::Kind::adam;
   train_options.optimizer.learning_rate = options.learning_rate;
   train_options.optimizer.momentum = options.momentum;
   train_options.optimizer.weight_decay = options.weight_decay;
@@ -140,7 +141,7 @@ void run(const Options& options) {
     run_tasks(
         models, jobs,
         [&](std::size_t m, unsigned) {
-          TrainOptions mine = train_options;
+          nn::TrainOptions mine = train_options;
           mine.model = options.model + m;
           results[m] = run_one(spec, images, test, mine, path_of(m), options.force, stop, progress);
         },

@@ -118,6 +118,7 @@ std::unique_ptr<ModelFile> open_head(const std::string& path, HeadChoice choice,
 std::unique_ptr<ModelFile> open_to_look_at(const VerifyOptions& options,
                                            const nlohmann::ordered_json& receipt) {
   HeadChoice choice = head_choice(options);
+  choice.float_head = false;  // they are floats by now
   // The old head had none; which one the new head gained, is in the receipt.
   if (options.no_bias && ReceiptPart(receipt)["bias_added"].flag()) {
     const std::string head = ReceiptPart(receipt)["output"]["head"]["name"].text();
@@ -202,6 +203,7 @@ void run(VerifyOptions options) {
   if (!options.previous.empty()) inputs.previous = options.previous;
   inputs.seed = options.given_seed;
   LoadedModel original;
+  options.float_head = ReceiptPart(receipt)["request"].has("float_head");
   if (!options.model.empty()) {
     const auto used = options.has_inputs() ? preparation_of(receipt) : std::nullopt;
     if (used) replay(*used, options);

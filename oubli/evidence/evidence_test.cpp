@@ -7,6 +7,7 @@
 #include "oubli/evidence/attested.h"
 #include "oubli/evidence/base64.h"
 #include "oubli/evidence/evidence_file.h"
+#include "tests/test_paths.h"
 #include "tests/test_support.h"
 
 namespace oubli {
@@ -22,8 +23,8 @@ const Statement& example() {
 }
 
 TEST(Dsse, ThePublishedVectorsAreAcceptedAndRefused) {
-  const Json file =
-      parse_json(read_text_file(OUBLI_SOURCE_DIR "/tests/evidence/dsse_vectors.json"), "vectors");
+  const Json file = parse_json(
+      read_text_file(testing::source_folder() + "/tests/evidence/dsse_vectors.json"), "vectors");
   ASSERT_EQ(file["vectors"].size(), 9);
   for (const Json& vector : file["vectors"]) {
     const std::string id = vector["id"].get<std::string>();

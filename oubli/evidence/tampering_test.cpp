@@ -174,7 +174,7 @@ TEST_P(Tampering, NoByteCanBeChangedAndGiveAnotherStatement) {
 }
 
 TEST_P(Tampering, EitherAlphabetOfBase64ButNoOtherVariant) {
-  Json good = envelope_json(envelope_);
+  const Json good = envelope_json(envelope_);
   const auto with = [&](auto change) {
     Json changed = good;
     for (Json* const value : {&changed["payload"], &changed["signatures"][0]["sig"]}) {
@@ -193,7 +193,12 @@ TEST_P(Tampering, EitherAlphabetOfBase64ButNoOtherVariant) {
   EXPECT_FALSE(with([](std::string& text) { text.insert(4, "\n"); }));
   EXPECT_FALSE(with([](std::string& text) { text.insert(0, " "); }));
   EXPECT_FALSE(with([](std::string& text) { text += "===="; }));
-  good["payload"] = to_base64(envelope_.payload + "  ");
+  // Without padding: 64 bytes of Ed25519 have some, those of P-256 not always.
+  const bool padded = good.dump().find("=\"") != std::string::npos;
+  EXPECT_TRUE(padded || GetParam() == KeyType::p256);
+  if (padded) {
+    EXPECT_FALSE(with([](std::string& text) { std::erase(text, '='); }));
+  }
 }
 
 TEST_P(Tampering, AKeyOfAnotherKindSaysNothing) {

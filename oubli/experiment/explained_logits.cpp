@@ -16,7 +16,7 @@ namespace oubli {
 
 namespace fs = std::filesystem;
 
-Matrix<double> explained_logits(const Network& network, const ImageSet& test,
+Matrix<double> explained_logits(const nn::Network& network, const ImageSet& test,
                                 std::span<const std::size_t> forget, double rho) {
   const std::size_t classes = network.classes();
   const Matrix<float> features = network.features(test);
@@ -44,7 +44,7 @@ Matrix<double> explained_logits(const Network& network, const ImageSet& test,
 }
 
 std::vector<fs::path> save_explained(const RunFolder& folder, const std::string& id,
-                                     const Network& network, const ImageSet& test) {
+                                     const nn::Network& network, const ImageSet& test) {
   std::vector<fs::path> files;
   for (const double rho : folder.config().explain) {
     files.push_back(folder.explained(id, rho));
@@ -94,7 +94,7 @@ std::vector<Trial> not_explained(const RunFolder& folder) {
 }
 
 void explain_kept(const RunFolder& folder, const std::string& id, const ImageSet& test) {
-  (void)save_explained(folder, id, load_network(folder.model(id)).network, test);
+  (void)save_explained(folder, id, nn::load_network(folder.model(id)).network, test);
 }
 
 }  // namespace oubli

@@ -16,12 +16,12 @@ namespace oubli {
 // features of `test`, for each class c forgotten alone and, below, for each class of `forget` if
 // these are several, forgotten together. One row of k logits each; NaN where there are too few
 // samples.
-[[nodiscard]] Matrix<double> explained_logits(const Network& network, const ImageSet& test,
+[[nodiscard]] Matrix<double> explained_logits(const nn::Network& network, const ImageSet& test,
                                               std::span<const std::size_t> forget, double rho);
 
 // Writes the files of a seen network for every rho of the run; gives their names.
 std::vector<std::filesystem::path> save_explained(const RunFolder& folder, const std::string& id,
-                                                  const Network& network, const ImageSet& test);
+                                                  const nn::Network& network, const ImageSet& test);
 // The rows of one file for the classes that an audit forgets. Error{missing} if there is no such
 // file, and {unfilterable} if there were too few samples.
 [[nodiscard]] Matrix<double> read_explained(const RunFolder& folder, const std::string& id,

@@ -46,7 +46,7 @@ RunConfig config(std::vector<std::size_t> forget, std::vector<double> explain) {
 // What an audit does to logits is what the program does to the last layer.
 TEST(ExplainedLogits, GiveTheFilterThatForgetMakes) {
   const ImageSet test = images(30);
-  const Network network(mlp_network(10), 1, 2);
+  const nn::Network network(nn::mlp_network(10), 1, 2);
   const Matrix<float> features = network.features(test), logits = network.logits(test);
   ClassMeans of_features(10, features.cols()), of_logits(10, 10);
   of_features.add(features.view(), test.labels);
@@ -86,7 +86,7 @@ TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
   const TempFolder place;
   const ImageSet test = images(12);
   const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07, 0.15}));
-  const Network network(mlp_network(10), 3, 4);
+  const nn::Network network(nn::mlp_network(10), 3, 4);
   EXPECT_TRUE(not_explained(folder).empty());  // nothing is trained
   folder.record_done("mlp50-seen-000", {}, 1);
   folder.record_done("mlp50-unseen-0-000", {}, 1);
@@ -98,7 +98,7 @@ TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
   EXPECT_EQ(error_of(missing).code(), ErrorCode::missing);
   EXPECT_THAT(error_of(missing).what(), HasSubstr("trials/mlp50-seen-000.json"));
 
-  save_network(network, test.class_names, folder.model(waiting[0].id));
+  nn::save_network(network, test.class_names, folder.model(waiting[0].id));
   explain_kept(folder, waiting[0].id, test);
   EXPECT_TRUE(not_explained(folder).empty());
   const Matrix<double> direct = explained_logits(network, test, std::vector<std::size_t>{0}, 0.15);
@@ -109,7 +109,7 @@ TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
 TEST(ExplainedLogits, TooFewSamplesAreSaid) {
   const TempFolder place;
   const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
-  (void)save_explained(folder, "mlp50-seen-001", Network(mlp_network(10), 3, 4), images(5));
+  (void)save_explained(folder, "mlp50-seen-001", nn::Network(nn::mlp_network(10), 3, 4), images(5));
   const Error error = error_of(
       [&] { (void)read_explained(folder, "mlp50-seen-001", 0.07, std::vector<std::size_t>{1}); });
   EXPECT_EQ(error.code(), ErrorCode::unfilterable);
@@ -128,11 +128,12 @@ TEST(ExplainedLogits, AuditsKnowWhatWasMissing) {
   EXPECT_EQ(error_of([] { (void)treatment_of("explained-much"); }).code(), ErrorCode::usage);
   std::uint64_t model = 0;
   for (const Trial& trial : trials_of(folder.config())) {
-    const Network network(mlp_network(10 - trial.without.size()), 9, model++);
+    const nn::Network network(nn::mlp_network(10 - trial.without.size()), 9, model++);
     write_npy(folder.logits(trial.id),
               to_tensor<float>(network.logits(test).view()).view("logits"));
     folder.record_done(trial.id, {folder.logits(trial.id)}, 1);
-    if (trial.role == Role::seen) save_network(network, test.class_names, folder.model(trial.id));
+    if (trial.role == Role::seen)
+      nn::save_network(network, test.class_names, folder.model(trial.id));
   }
   run_audit(folder, *task, test, {});
   EXPECT_EQ(read_audit(folder, *task).failed.size(), 2U);

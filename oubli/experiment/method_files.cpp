@@ -128,7 +128,7 @@ void unlearn(const RunFolder& folder, const Trial& trial, std::size_t label,
   const RunConfig& config = folder.config();
   const Recipe& recipe = recipe_of(config.experiment);
   const MethodFiles files(folder);
-  const NamedNetwork loaded = load_network(folder.model(trial.id));
+  const nn::NamedNetwork loaded = nn::load_network(folder.model(trial.id));
   const std::vector<std::size_t> forget{label};
   const RivalInput input{.network = loaded.network,
                          .train = data.train,
@@ -164,7 +164,7 @@ void unlearn(const RunFolder& folder, const Trial& trial, std::size_t label,
       if (reason.empty()) {
         record.gradients = results[i].gradients;
         record.seconds = results[i].seconds;
-        record.accuracy = score(results[i].network.logits(retained), retained.labels).accuracy;
+        record.accuracy = nn::score(results[i].network.logits(retained), retained.labels).accuracy;
         save(files.logits(label, name, trial.id), results[i].network.logits(data.test));
       } else {
         say(fmt::format("{}, class {}, {}: {}", trial.id, label, name, reason));

@@ -58,10 +58,10 @@ class MethodsTest : public ::testing::Test {
     folder_.emplace(RunFolder::open_for_writing(path_, config_of(plan_)));
     for (const Trial& trial : trials_of(plan_, folder_->config())) {
       if (trial.role != Role::seen) continue;
-      Network network =
+      nn::Network network =
           train(small_network(), data_.train,
                 {.epochs = 2, .optimizer = {}, .seed = 1, .model = trial.model, .without = {}});
-      save_network(network, data_.train.class_names, folder_->model(trial.id));
+      nn::save_network(network, data_.train.class_names, folder_->model(trial.id));
       folder_->record_done(trial.id, {folder_->model(trial.id)}, 1);
       seen_.push_back(trial);
     }
@@ -73,7 +73,7 @@ class MethodsTest : public ::testing::Test {
     for (const Trial& trial : trials_of(plan_, folder_->config())) {
       if (trial.without != std::vector{label}) continue;
       const Matrix<float> seen =
-          load_network(folder_->model(seen_[trial.model].id)).network.logits(data_.test);
+          nn::load_network(folder_->model(seen_[trial.model].id)).network.logits(data_.test);
       Matrix<float> logits(seen.rows(), 3);
       const ClassSplit split = split_classes(4, std::vector{label});
       for (std::size_t i = 0; i < logits.rows(); ++i)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -117,6 +118,21 @@ void members(Fields& fields, ResultTable& table) {
 std::string title_of(const ResultTable& table) {
   if (table.number.empty()) return table.title;
   return fmt::format("Table {} ({}): {}", table.number, table.place, table.title);
+}
+
+std::string agreement_of(const ResultTable& table) {
+  std::size_t compared = 0, inside = 0;
+  for (const Row& row : table.rows)
+    for (const Cell& cell : row.cells) {
+      if (!cell.paper || !cell.ours.low || !cell.ours.high) continue;
+      const double rounding =
+          0.5 * std::pow(10.0, -double(cell.paper_digits.value_or(cell.digits)));
+      ++compared;
+      inside +=
+          *cell.ours.low - rounding <= *cell.paper && *cell.paper <= *cell.ours.high + rounding;
+    }
+  if (compared == 0) return "";
+  return fmt::format("{} of {} published figures lie in our intervals.", inside, compared);
 }
 
 TextTable to_table(const ResultTable& table, bool name_observers) {

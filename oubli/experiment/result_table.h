@@ -18,7 +18,7 @@ struct ResultTable {
     std::string measure;  // "NN", "accuracy"
     Observer observer = Observer::logits;
     Figure ours = {};
-    std::optional<double> ours_sd = {};  // instead of an interval
+    std::optional<double> ours_sd = {};  // over networks
     std::optional<double> floor = {};
     std::optional<double> paper = {}, paper_sd = {};
     unsigned digits = 3;                        // after the point
@@ -39,6 +39,10 @@ struct ResultTable {
 
 // "Table I (main text): ..."
 [[nodiscard]] std::string title_of(const ResultTable& table);
+
+// How many figures of the paper lie in our intervals, as a sentence; "" where there are none to
+// compare. What the paper rounds away does not count against it.
+[[nodiscard]] std::string agreement_of(const ResultTable& table);
 
 // One line per measure: paper, ours, interval, floor, and what the other observers get. Columns
 // that would be empty are left out. `name_observers`: with a column for what the observer sees.

@@ -78,8 +78,9 @@ void from_json(const json& in, TrialFile& file) {
   at_place("files", [&] {
     const json& files = member(in, "files");
     if (!files.is_object()) refuse_value(files, "an object");
-    for (const auto& [name, size] : files.items())
-      at_place(name, [&] { read_value(size, file.files.emplace_back(name, 0).second); });
+    for (const auto& entry : files.items())
+      at_place(entry.key(),
+               [&] { read_value(entry.value(), file.files.emplace_back(entry.key(), 0).second); });
   });
 }
 

@@ -24,11 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-NetworkSpec spec_of(const Recipe& recipe, std::size_t hidden, std::size_t classes) {
-  if (recipe.architecture == "cnn") return cnn_network(hidden, classes);
-  if (recipe.architecture == "residual") return residual_network(classes);
-  NetworkSpec spec = mlp_network(classes);
-  const auto layer = std::ranges::find(spec.layers, LayerKind::dense, &LayerSpec::kind);
+nn::NetworkSpec spec_of(const Recipe& recipe, std::size_t hidden, std::size_t classes) {
+  if (recipe.architecture == "cnn") return nn::cnn_network(hidden, classes);
+  if (recipe.architecture == "residual") return nn::residual_network(classes);
+  nn::NetworkSpec spec = nn::mlp_network(classes);
+  const auto layer = std::ranges::find(spec.layers, nn::LayerKind::dense, &nn::LayerSpec::kind);
   OUBLI_ASSERT(layer != spec.layers.end());
   layer->units = hidden;
   return spec;
@@ -47,14 +47,14 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
   const RunConfig& config = folder.config();
   const Recipe& recipe = recipe_of(config.experiment);
   const std::size_t classes = data.train.classes();
-  TrainOptions options{.epochs = config.epochs != 0 ? config.epochs : recipe.epochs,
-                       .batch = recipe.batch,
-                       .optimizer = {},
-                       .seed = config.seed,
-                       .model = trial_number(trial),
-                       .without = trial.without};
-  const Network network = train(spec_of(recipe, trial.hidden, classes - trial.without.size()),
-                                data.train, options, stop);
+  nn::TrainOptions options{.epochs = config.epochs != 0 ? config.epochs : recipe.epochs,
+                           .batch = recipe.batch,
+                           .optimizer = {},
+                           .seed = config.seed,
+                           .model = trial_number(trial),
+                           .without = trial.without};
+  const nn::Network network = train(spec_of(recipe, trial.hidden, classes - trial.without.size()),
+                                    data.train, options, stop);
 
   std::vector<fs::path> files;
   const Matrix<float> logits = network.logits(data.test);
@@ -65,7 +65,7 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
     means.add(network.logits(data.train).view(), data.train.labels);
     files.push_back(save(folder.means(trial.id), means.means()));
     options.without = config.forget;
-    const Network refit = refit_head(network, data.train, options, stop);
+    const nn::Network refit = nn::refit_head(network, data.train, options, stop);
     files.push_back(save(folder.refit(trial.id), refit.logits(data.test)));
     std::ranges::copy(save_explained(folder, trial.id, network, data.test),
                       std::back_inserter(files));
@@ -75,7 +75,7 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
     for (const std::size_t c : split_classes(classes, trial.without).retained)
       names.push_back(data.train.class_names[c]);
     files.push_back(folder.model(trial.id));
-    save_network(network, names, files.back());
+    nn::save_network(network, names, files.back());
   }
   return files;
 }

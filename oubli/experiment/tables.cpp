@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string>
 
+#include "oubli/audit/bootstrap.h"
 #include "oubli/experiment/published.h"
 
 namespace oubli {
@@ -43,6 +45,8 @@ const char* const kSoftmaxNote =
 const char* const kExplainedNote =
     "explained-RHO: ours, not the paper's; a target from what retained data explain of the "
     "forgotten mean (docs/method.md, section 8).";
+const char* const kMeanNote =
+    "Mean ± standard deviation over networks; the interval is that of the mean.";
 const char* const kFloorNote = "floor: a second batch of retrained networks against the first.";
 
 // One treatment of one part: what a row of a table is about.
@@ -52,6 +56,7 @@ struct Line {
   std::size_t hidden = 0;
   const AuditResult* audit = nullptr;  // null: not measured
   const AuditResult* floor = nullptr;
+  std::size_t seen = 0, unseen = 0;  // networks
 
   [[nodiscard]] std::string samples() const { return means ? to_text(means->samples) : ""; }
   [[nodiscard]] bool from_train() const { return means && means->source == MeansSource::train; }
@@ -86,12 +91,19 @@ const Figure* at(const Of* of, Figure Of::*figure) {
   return of == nullptr ? nullptr : &(of->*figure);
 }
 
+// A mean over `networks`, with the 95 % interval of Student's t.
 Cell mean_cell(const char* measure, Observer observer, const std::optional<MeanStd>& mean,
-               double scale, unsigned digits, const std::string& reason) {
+               std::size_t networks, double scale, unsigned digits, const std::string& reason) {
   Cell cell{.measure = measure, .observer = observer, .digits = digits};
   if (mean) {
     cell.ours.value = scale * mean->mean;
     cell.ours_sd = scale * mean->std;
+    if (networks >= 2) {
+      const double n = static_cast<double>(networks);
+      const double half = student_t_975(n - 1) * scale * mean->std / std::sqrt(n);
+      cell.ours.low = *cell.ours.value - half;
+      cell.ours.high = *cell.ours.value + half;
+    }
   } else {
     cell.ours.reason = reason.empty() ? "not measured" : reason;
   }
@@ -203,8 +215,10 @@ Row accuracy_row(const Line& line, const char* population, const PublishedRow* p
   const QualityFigures* found = quality_of(line.audit, population);
   const QualityFigures& quality = found != nullptr ? *found : none;
   Row row = new_row(line, "");
-  row.cells = {mean_cell("accuracy", Observer::label, quality.accuracy, 100, 2, quality.reason),
-               mean_cell("loss", Observer::probabilities, quality.loss, 1, 3, quality.reason)};
+  const std::size_t networks = std::string_view(population) == "unseen" ? line.unseen : line.seen;
+  row.cells = {
+      mean_cell("accuracy", Observer::label, quality.accuracy, networks, 100, 2, quality.reason),
+      mean_cell("loss", Observer::probabilities, quality.loss, networks, 1, 3, quality.reason)};
   for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
   return row;
 }
@@ -218,7 +232,8 @@ Row flips_row(const Line& line, const PublishedRow* paper) {
        {"unlearned", &FlipFigures::forgotten},
        {"correct", &FlipFigures::correct}}};
   for (const auto& [measure, field] : fields) {
-    row.cells.push_back(mean_cell(measure, Observer::label, flips.*field, 100, 2, flips.reason));
+    row.cells.push_back(
+        mean_cell(measure, Observer::label, flips.*field, line.seen, 100, 2, flips.reason));
     if (line.method == "naive") {
       row.cells.back().ours = Figure::missing("the reference");
       row.cells.back().ours_sd.reset();
@@ -226,7 +241,8 @@ Row flips_row(const Line& line, const PublishedRow* paper) {
   }
   const QualityFigures* seen = quality_of(line.audit, "seen");
   row.cells.push_back(mean_cell("accuracy", Observer::label,
-                                seen != nullptr ? seen->accuracy : std::nullopt, 100, 2, ""));
+                                seen != nullptr ? seen->accuracy : std::nullopt, line.seen, 100, 2,
+                                ""));
   for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
   return row;
 }
@@ -248,8 +264,8 @@ class Tables {
       const AuditResult* floor = pointer_to(part.floor);
       for (const TreatmentResult& result : part.treatments)
         lines_.push_back({name_of(result.treatment), result.means, part.hidden,
-                          pointer_to(result.audit), floor});
-      floors_.push_back({"baseline", {}, part.hidden, floor, floor});
+                          pointer_to(result.audit), floor, part.seen, part.unseen});
+      floors_.push_back({"baseline", {}, part.hidden, floor, floor, part.seen, part.unseen});
     }
   }
 
@@ -259,7 +275,6 @@ class Tables {
     table.published = source.label;
     table.number = source.number;
     table.place = source.place;
-    if (!source.note.empty()) table.notes.push_back("Paper: " + source.note + ".");
     std::set<std::size_t> not_run;
     for (const PublishedRow& row : source.rows) {
       if (row.experiment != experiment_) continue;
@@ -269,10 +284,14 @@ class Tables {
         not_run.insert(row.hidden);
       }
     }
+    if (const std::string agreement = agreement_of(table); !agreement.empty())
+      table.notes.push_back(agreement);
+    if (!source.note.empty()) table.notes.push_back("Paper: " + source.note + ".");
     for (const std::size_t hidden : not_run)
       table.notes.push_back(fmt::format("Not all rows with p = {} were run.", hidden));
     if (source.kind == "advantage" || source.kind == "ks") table.notes.emplace_back(kFloorNote);
     if (source.kind == "advantage") table.notes.emplace_back(kSoftmaxNote);
+    if (source.kind == "accuracy" || source.kind == "flips") table.notes.emplace_back(kMeanNote);
     return table;
   }
 
@@ -285,8 +304,8 @@ class Tables {
         new_table("Attackers who know the picture, every method and observer", per_image_columns(),
                   {kPerImageNote, kFloorNote, kSoftmaxNote, kExplainedNote});
     ResultTable ks = new_table("KS statistic of every method", kKsColumns, {kFloorNote});
-    ResultTable accuracy = new_table("Accuracy and loss on retained classes", kAccuracyColumns,
-                                     {"Mean and standard deviation over networks."});
+    ResultTable accuracy =
+        new_table("Accuracy and loss on retained classes", kAccuracyColumns, {kMeanNote});
     ResultTable flips =
         new_table("Labels changed against naive deletion, in percent", kFlipColumns);
     for (const std::string group : {"unlearned", "remaining"}) {
@@ -380,8 +399,13 @@ ResultTable each_class_table(const Results& results) {
     const std::string name =
         label < results.class_names.size() ? results.class_names[label] : std::to_string(label);
     for (const TreatmentResult& result : part.treatments) {
-      const Line line{
-          name_of(result.treatment), {}, part.hidden, pointer_to(result.audit), nullptr};
+      const Line line{name_of(result.treatment),
+                      {},
+                      part.hidden,
+                      pointer_to(result.audit),
+                      nullptr,
+                      part.seen,
+                      part.unseen};
       Row row = advantage_row(line, "unlearned", nullptr, kAllColumns);
       std::ranges::move(per_image_row(line, "unlearned").cells, std::back_inserter(row.cells));
       row.keys = {name, line.method, std::to_string(part.seen)};

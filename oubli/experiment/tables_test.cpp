@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "oubli/experiment/results.h"
@@ -126,6 +127,36 @@ TEST(Tables, AccuracyIsInPercentAndOfTheRightNetworks) {
   const TextTable text = to_table(t);
   EXPECT_THAT(text.rows.at(0), ::testing::ElementsAre("", "before", "50", "-", "accuracy",
                                                       "97.1 ± 0.19", "97.10 ± 0.20"));
+}
+
+TEST(Tables, MeansOverNetworksHaveTheIntervalOfStudent) {
+  Results results = example_results();
+  results.parts[0].seen = 3;
+  results.parts[0].unseen = 1;
+  const auto tables = make_tables(results);
+  const ResultTable& t = table(tables, "tab:app-MNIST-adv");
+  // 4.30265 is the upper 2.5 % point of Student's t with two degrees of freedom.
+  const ResultTable::Cell& before = t.rows[0].cells[0];
+  EXPECT_NEAR(*before.ours.high - *before.ours.value, 4.30265 * 0.2 / std::sqrt(3.0), 1e-4);
+  EXPECT_NEAR(*before.ours.value - *before.ours.low, 4.30265 * 0.2 / std::sqrt(3.0), 1e-4);
+  EXPECT_EQ(t.rows[1].keys[0], "retrained");
+  EXPECT_FALSE(t.rows[1].cells[0].ours.low) << "one network has no spread";
+}
+
+TEST(Tables, CountPublishedFiguresInOurIntervals) {
+  const auto cell = [](double low, double high, std::optional<double> paper, unsigned digits) {
+    ResultTable::Cell result{.measure = "NN", .paper = paper, .paper_digits = digits};
+    result.ours = {.value = (low + high) / 2, .low = low, .high = high, .reason = {}};
+    return result;
+  };
+  ResultTable t;
+  t.rows = {{"unlearned",
+             {},
+             {cell(0.1, 0.2, 0.15, 3), cell(0.1, 0.2, 0.25, 3), cell(0.1, 0.2, std::nullopt, 3),
+              // 97.1 as printed may be 97.14: with one digit it is inside, with three it is not.
+              cell(97.14, 97.2, 97.1, 1), cell(97.14, 97.2, 97.1, 3)}}};
+  EXPECT_EQ(agreement_of(t), "2 of 4 published figures lie in our intervals.");
+  EXPECT_EQ(agreement_of({}), "");
 }
 
 TEST(Tables, OnlyTheExperimentsRowsOfASharedTable) {

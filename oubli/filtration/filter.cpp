@@ -117,8 +117,8 @@ HeadFilter absorb(const LogitFilter& filter, const HeadView& head) {
 }
 
 NewHead HeadFilter::apply(const HeadView& head) const {
-  const auto& [classes, forgotten, retained] = split;
-  OUBLI_ASSERT(head.classes() == classes);
+  OUBLI_ASSERT(head.classes() == split.classes);
+  const std::vector<std::size_t>& retained = split.retained;
   const std::size_t kept = retained.size(), features = head.features(), terms = beta.size();
   const DType type = head.weights.dtype;
   NewHead result;
@@ -161,7 +161,7 @@ NewHead HeadFilter::apply(const HeadView& head) const {
   const bool has_constant = std::ranges::any_of(beta, [](double b) { return b != 0; });
   result.bias_added = !head.bias && has_constant;
   if (!head.bias && !has_constant) return result;
-  std::vector<double> old_bias(classes), new_bias(kept), coefficients(beta);
+  std::vector<double> old_bias(split.classes), new_bias(kept), coefficients(beta);
   if (head.bias) decode(head.bias->dtype, head.bias->bytes, old_bias);
   for (double& value : coefficients) value /= head.bias_scale;
   keep_and_correct(std::span<const double>(old_bias), retained, d, coefficients,
@@ -169,7 +169,7 @@ NewHead HeadFilter::apply(const HeadView& head) const {
   result.bias = to_tensor(new_bias, head.bias ? head.bias->dtype : type);
   if (head.bias) {  // [1, classes] stays [1, classes']
     result.bias->shape = head.bias->shape;
-    *std::ranges::find(result.bias->shape, classes) = kept;
+    *std::ranges::find(result.bias->shape, split.classes) = kept;
   }
   return result;
 }

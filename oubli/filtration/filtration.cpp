@@ -43,7 +43,7 @@ std::vector<std::string> warnings_of(const HeadView& head, const Calibration& ca
         "retained class {}{}: its mean is that of a forgotten class, or nearly. Method {} takes it "
         "along{}; normalization keeps it",
         fmt::join(shown, ", "), along.size() > shown.size() ? ", ..." : "", name_of(target.method),
-        explained ? "" : ", and the new model will not know it"));
+        explained ? "" : ", and the new model knows it less or not at all"));
   }
   if (explained) return warnings;  // nobody else knows where the mean went
   // W_z m + b_z = z has one solution. Where randomization sends the mean is drawn, but small beside

@@ -241,6 +241,9 @@ SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
   solved.report.gain = std::move(attempt.gain);
   solved.report.gain_measured = attempt.gain_measured;
   const Matrix<double> r = residual(attempt.g, *attempt.means, forget);
+  // Of two equal means ridge leaves the retained one half way, now a little more, now a little
+  // less.
+  constexpr double kAlong = 0.25;
   std::vector<bool> goes(r.cols());
   for (const std::size_t c : forget) goes[c] = true;
   for (std::size_t j = 0; j < r.cols(); ++j) {
@@ -248,7 +251,7 @@ SolvedDuals solve_duals(const HeadView* head, const Calibration& calibration,
     bool along = false;
     for (std::size_t c = 0; c < r.rows(); ++c) {
       largest = std::max(largest, std::abs(r(c, j)));
-      along = along || (!goes[j] && r(c, j) > 0.5);
+      along = along || (!goes[j] && r(c, j) > kAlong);
     }
     if (along) solved.report.moved_along.push_back(j);
   }

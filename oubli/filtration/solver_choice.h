@@ -36,7 +36,8 @@ struct SolverReport {
   bool gain_measured = false;     // on data; else estimated from the pooled variance
   double residual_forgotten = 0;  // largest |r_cj| over forgotten j
   double residual_retained = 0;   // ... over retained j
-  // Retained j with g_c(m_j) > 1/2 for a forgotten c: the mean of j goes where that of c goes.
+  // Retained j with g_c(m_j) > 1/4 for a forgotten c: the mean of j goes where that of c goes, by
+  // so much of the way.
   std::vector<std::size_t> moved_along;
   std::vector<std::string> tried;  // auto: the solvers passed over, and why
   std::string doubts;              // why the solution is a poor one, if it is

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/output.h"
@@ -89,9 +89,11 @@ class Delivery {
 
   void measure_run() {
     const HeadFilter& filter = plan_.filtration.filter;
-    outcome.run_check = inputs_.run != nullptr && !inputs_.run->stands_in()
-                            ? RunOutcome{inputs_.run->check(staged_, filter, stop_), ""}
-                            : run_on_random_inputs(*inputs_.model, *staged_.written, filter, stop_);
+    const HeadRounding rounding = plan_.rounding();
+    outcome.run_check =
+        inputs_.run != nullptr && !inputs_.run->stands_in()
+            ? RunOutcome{inputs_.run->check(staged_, filter, rounding, stop_), ""}
+            : run_on_random_inputs(*inputs_.model, *staged_.written, filter, rounding, stop_);
   }
 
   void write_receipt() {

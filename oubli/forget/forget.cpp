@@ -12,6 +12,7 @@
 #include "oubli/base/interrupt.h"
 #include "oubli/base/names.h"
 #include "oubli/base/workers.h"
+#include "oubli/forget/sample_confusion.h"
 
 namespace oubli {
 namespace {
@@ -93,13 +94,13 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
       const bool forgotten = std::ranges::binary_search(request.forget, j);
       return forgotten ? std::to_string(j) : class_label(j, request.class_names);
     };
-    // The samples are known to be numbers now.
-    if (!request.ignore_accuracy && inputs.run == nullptr)
-      require_aligned(confusion_of(head, *inputs.data, request.forget), request.forget,
-                      request.class_names, "");
     if (auto warning = warning_of_few_samples(plan.means->counts, request.samples, label))
       plan.warnings.push_back(std::move(*warning));
   }
+  // Data beside stored means is judged as well.
+  if (inputs.data && inputs.run == nullptr && !request.ignore_accuracy)
+    require_aligned(confusion_of(head, *inputs.data, request.forget), request.forget,
+                    request.class_names, "");
   throw_if_stopped(stop);
 
   Target target{.method = request.method,
@@ -130,9 +131,12 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
       plan_filtration(head, calibration, request.forget, target, request.solver, centring);
   throw_if_stopped(stop);
   plan.new_head = plan.filtration.filter.apply(head);
-  plan.stored_head = inputs.model->stored_as(plan.new_head);
+  plan.stored_head = inputs.model->stored_as(plan.new_head, plan.split().retained);
   plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration,
                                plan.means ? &*plan.means : nullptr);
+  if (const HeadRounding rounding = plan.rounding(); !rounding.weight_steps.empty())
+    plan.rounding_check = check_rounding(plan.new_head_view(head), plan.written_head_view(head),
+                                         rounding, plan.means ? &*plan.means : nullptr);
   std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
   add_warnings_of_recovery(request, plan, shift_counts);
   if (plan.new_head.bias_added)
@@ -222,7 +226,7 @@ ForgetOutcome look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& re
   if (!inputs.data) return outcome;
   const HeadView& head = inputs.model->head();
   outcome.leaks =
-      check_leaks(head, plan.new_head_view(head), plan.filtration, *inputs.data, request.seed);
+      check_leaks(head, plan.working_head_view(head), plan.filtration, *inputs.data, request.seed);
   return outcome;
 }
 

@@ -60,8 +60,9 @@ struct ForgetPlan {
   std::optional<StoredMeans> means;  // those used: given, or gathered from the data
   FiltrationPlan filtration;
   NewHead new_head;
-  std::optional<NewHead> stored_head;  // what the new file holds, if that is another head
+  std::optional<StoredHead> stored_head;  // what the new file holds, if that is another head
   HeadCheck head_check;
+  std::optional<RoundingCheck> rounding_check;  // of a head in whole numbers that was rounded
   std::vector<std::string> warnings;
   InputDigests digests;
 
@@ -69,7 +70,14 @@ struct ForgetPlan {
   [[nodiscard]] HeadView new_head_view(const HeadView& old_head) const;
   // What is in the new file.
   [[nodiscard]] const NewHead& written_head() const {
-    return stored_head ? *stored_head : new_head;
+    return stored_head ? stored_head->head : new_head;
+  }
+  [[nodiscard]] HeadRounding rounding() const {
+    return stored_head ? stored_head->rounding : HeadRounding{};
+  }
+  // What makes the logits: the new head, rounded where the file has whole numbers.
+  [[nodiscard]] HeadView working_head_view(const HeadView& old_head) const {
+    return rounding_check ? written_head_view(old_head) : new_head_view(old_head);
   }
   [[nodiscard]] HeadView written_head_view(const HeadView& old_head) const;
   // Whether the retained classes' means can be written for the next request.

@@ -106,7 +106,7 @@ RunOutcome unpacked(const std::string& bytes) {
 }
 
 RunOutcome run_both(const OnnxModel& old_model, const OnnxModel& new_model,
-                    const HeadFilter& filter) {
+                    const HeadFilter& filter, const HeadRounding& rounding) {
   std::shared_ptr<const Engine> engine;
   std::unique_ptr<RunnableModel> before_model;
   try {
@@ -128,7 +128,7 @@ RunOutcome run_both(const OnnxModel& old_model, const OnnxModel& new_model,
       if (reason.empty()) reason = error.what();
       continue;
     }
-    RunComparison comparison(old_model, new_model, filter);
+    RunComparison comparison(old_model, new_model, filter, rounding);
     try {
       comparison.add(before, engine->load(new_model)->run(inputs.views(), samples, true), {});
     } catch (const Error& error) {
@@ -146,7 +146,8 @@ RunOutcome run_both(const OnnxModel& old_model, const OnnxModel& new_model,
 }  // namespace
 
 RunOutcome run_on_random_inputs(const ModelFile& old_file, const ModelFile& new_file,
-                                const HeadFilter& filter, const std::stop_token& stop) {
+                                const HeadFilter& filter, const HeadRounding& rounding,
+                                const std::stop_token& stop) {
   const auto* const old_model = dynamic_cast<const OnnxModel*>(&old_file);
   const auto* const new_model = dynamic_cast<const OnnxModel*>(&new_file);
   if (old_model == nullptr || new_model == nullptr)
@@ -155,8 +156,9 @@ RunOutcome run_on_random_inputs(const ModelFile& old_file, const ModelFile& new_
   for (const auto& file : old_model->files()) size += std::filesystem::file_size(file);
   if (size > kLargestToRun)
     return {std::nullopt, fmt::format("the model is larger than {} MiB", kLargestToRun >> 20)};
-  const ApartOutcome outcome = run_apart(
-      [&] { return packed(run_both(*old_model, *new_model, filter)); }, limits_for(size), stop);
+  const ApartOutcome outcome =
+      run_apart([&] { return packed(run_both(*old_model, *new_model, filter, rounding)); },
+                limits_for(size), stop);
   if (!outcome.result) return {std::nullopt, outcome.ended};
   return unpacked(*outcome.result);
 }

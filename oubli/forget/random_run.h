@@ -13,6 +13,7 @@ namespace oubli {
 // Error{self_check} if the new model does not compute what it should.
 [[nodiscard]] RunOutcome run_on_random_inputs(const ModelFile& old_model,
                                               const ModelFile& new_model, const HeadFilter& filter,
+                                              const HeadRounding& rounding,
                                               const std::stop_token& stop = {});
 
 }  // namespace oubli

@@ -130,6 +130,22 @@ Json self_check_json(const HeadCheck& head, const WrittenCheck& written) {
           {"forgotten_rows_absent", written.forgotten_rows_absent}};
 }
 
+// A head in whole numbers: those of the old one, fresh ones, or floats.
+Json quantised_json(const ModelFile& model, const std::optional<RoundingCheck>& rounding) {
+  if (!model.quantised()) return {};
+  Json json{{"new_head", model.becomes_floats() ? "floats"
+                         : rounding             ? "whole numbers on fresh scales"
+                                                : "the whole numbers of the old one"}};
+  if (rounding)
+    json["rounding"] = {{"logits_are_off_by_at_most", "weight_step / 2 |f|_1 + bias_step / 2"},
+                        {"weight_step", rounding->weight_step},
+                        {"bias_step", rounding->bias_step},
+                        {"step_over_that_of_the_old_head", rounding->coarser},
+                        {"bound", rounding->bound},
+                        {"error", rounding->error}};
+  return json;
+}
+
 Json leaks_json(const LeakCheck& leaks) {
   Json rows = Json::array();
   for (const LeakRow& row : leaks.rows) {
@@ -280,7 +296,9 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["request"] = {{"forget", request.forget},
                      {"method", name_of(request.method)},
                      {"solver", name_of(request.solver)}};
+  if (inputs.model->becomes_floats()) json["request"]["float_head"] = true;
   if (request.method == Method::explained) json["request"]["explain"] = request.explain;
+  if (request.ignore_accuracy) json["request"]["ignore_accuracy"] = true;
   if (request.method == Method::randomization && !request.keep_seed)
     json["request"]["seed_sha256"] = seed_digest(request.seed);
   else
@@ -297,6 +315,9 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   json["rows_summed_to_zero"] = plan.filtration.rows_summed_to_zero();
   json["rows_centred"] = plan.filtration.centred;
   json["classes"] = classes_json(request, plan);
+  if (const Json quantised = quantised_json(*inputs.model, plan.rounding_check);
+      !quantised.is_null())
+    json["quantised"] = quantised;
   json["bias_added"] = plan.new_head.bias_added;
   if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), masked);
   if (outcome.run_check.check)

@@ -11,7 +11,7 @@ namespace oubli {
 // What was seen when the old and the new model ran on the same inputs, each file as it is, before
 // the new one got its name.
 struct RunCheck {
-  std::string inputs;  // "samples 0 to 31 and 64 to 95 of 100", "8 inputs of random numbers"
+  std::string inputs;  // "64 of 100 samples: 0 to 31, 64 to 95", "8 inputs of random numbers"
   std::size_t samples = 0;
   bool as_float = false;  // bfloat16 models, run as float32 copies
   // What the last layers read: the largest difference, in units of what rounding explains.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "oubli/base/error.h"
+#include "oubli/forget/self_check.h"
 #include "oubli/runtime/model_runner.h"
 
 namespace oubli {
@@ -73,6 +74,13 @@ constexpr std::array<Function, 4> kFunctions{{
 constexpr unsigned kArgmax = 1U << kFunctions.size();
 constexpr unsigned kAny = 2 * kArgmax - 1;
 
+// How far the logits of a model are from W f + b for being rounded to 8 bits; where they are held
+// down to what these can say, nothing is explained.
+double steps_of(const OnnxModel& model) {
+  const OnnxRoundings& rounding = model.onnx_head().rounding;
+  return rounding.product.step + rounding.logits.step;
+}
+
 std::string name_of_function(unsigned functions) {
   for (std::size_t f = 0; f < kFunctions.size(); ++f)
     if ((functions >> f & 1U) != 0) return std::string(kFunctions[f].name);
@@ -86,11 +94,14 @@ std::vector<double> numbers_of(const Tensor& tensor) {
 }
 
 // Which of `candidates` the output can be of the logits, to within rounding.
+// `labels`: of the classes, if the output gives these and not their numbers.
 unsigned functions_of(unsigned candidates, const Tensor& output, const Matrix<float>& logits,
-                      bool columns, double rounding) {
+                      bool columns, double rounding, std::span<const std::int64_t> labels) {
   const std::vector<double> found = numbers_of(output);
   const std::size_t samples = logits.rows(), classes = logits.cols();
   const bool per_class = found.size() % classes == 0 && found.size() / classes >= samples;
+  const bool in_a_row =
+      std::ranges::count_if(output.shape, [](std::size_t extent) { return extent > 1; }) <= 1;
   for (std::size_t i = 0; i < samples; ++i) {
     const std::vector<double> z(logits.row(i).begin(), logits.row(i).end());
     const double slack =
@@ -107,11 +118,14 @@ unsigned functions_of(unsigned candidates, const Tensor& output, const Matrix<fl
       if (!same) candidates &= ~(1U << f);
     }
     // One whole number per sample, whose logit no other exceeds by more than rounding explains.
-    const bool one = !is_float(output.dtype) && found.size() >= samples && !per_class;
-    const double choice = one ? found[i] : -1;
-    if (choice < 0 || choice >= static_cast<double>(classes) ||
-        z[static_cast<std::size_t>(choice)] + slack < std::ranges::max(z))
-      candidates &= ~kArgmax;
+    const bool one = !is_float(output.dtype) && found.size() >= samples && !per_class && in_a_row;
+    const double enough = std::ranges::max(z) - slack;
+    bool largest_named = false;
+    for (std::size_t j = 0; one && j < classes; ++j) {
+      const auto name = labels.empty() ? static_cast<std::int64_t>(j) : labels[j];
+      largest_named = largest_named || (found[i] == static_cast<double>(name) && z[j] >= enough);
+    }
+    if (!largest_named) candidates &= ~kArgmax;
   }
   return candidates;
 }
@@ -119,10 +133,11 @@ unsigned functions_of(unsigned candidates, const Tensor& output, const Matrix<fl
 }  // namespace
 
 RunComparison::RunComparison(const OnnxModel& old_model, const OnnxModel& new_model,
-                             const HeadFilter& filter)
+                             const HeadFilter& filter, const HeadRounding& rounding)
     : old_model_(old_model),
       new_model_(new_model),
       filter_(filter),
+      stored_rounding_(rounding),
       rounding_(
           std::max(unit_roundoff(old_model.head().weights.dtype), unit_roundoff(DType::f32))) {
   check_.compared_with_naive = shifts_all_alike(filter);
@@ -161,13 +176,15 @@ void RunComparison::compare_logits(const ModelOutputs& before, const ModelOutput
   const HeadView& new_head = new_model_.head();
   // The old model's features: whatever the new file made of its own is compared with these.
   ModelOutputs wanted{before.features, after.logits};
-  check_.head_mismatch = std::max(check_.head_mismatch, head_mismatch(new_head, wanted));
+  check_.head_mismatch = std::max(check_.head_mismatch,
+                                  head_mismatch(new_head, wanted, new_model_.onnx_head().rounding));
   Matrix<double> features(before.features.rows(), before.features.cols());
   std::ranges::copy(before.features.flat(), features.flat().begin());
   const Matrix<double> old_bounds = magnitudes_of(old_head, features);
   const Matrix<double> new_bounds = magnitudes_of(new_head, features);
   const double factor = unit_roundoff(old_head.weights.dtype) +
                         rounding_ * (std::sqrt(static_cast<double>(old_head.features())) + 8);
+  const double steps = steps_of(old_model_) + steps_of(new_model_);
   for (std::size_t i = 0; check_.compared_with_naive && i < before.logits.rows(); ++i) {
     std::vector<double> naive;
     for (const std::size_t j : filter_.split.retained)
@@ -179,7 +196,7 @@ void RunComparison::compare_logits(const ModelOutputs& before, const ModelOutput
     centre(found);
     const double bound =
         2 * factor * (std::ranges::max(new_bounds.row(i)) + std::ranges::max(old_bounds.row(i))) +
-        1e-30;
+        2 * largest_error(stored_rounding_, features.row(i)) + steps + 1e-30;
     for (std::size_t j = 0; j < naive.size(); ++j) {
       const double difference = std::abs(naive[j] - found[j]);
       check_.largest_difference = std::max(check_.largest_difference, difference);
@@ -211,8 +228,16 @@ void RunComparison::compare_outputs(const ModelOutputs& before, const ModelOutpu
       const auto axis = class_axes_.find(name);
       const bool columns = axis != class_axes_.end() && axis->second == 0;
       Seen& seen = seen_.emplace(name, Seen{kAny, kAny}).first->second;
-      seen.before = functions_of(seen.before, old_output, before.logits, columns, rounding_);
-      seen.after = functions_of(seen.after, new_output, after.logits, columns, rounding_);
+      const auto compare = [&](unsigned& functions, const OnnxModel& model, const Tensor& output,
+                               const Matrix<float>& logits) {
+        const auto& all = model.onnx_head().tail.label_outputs;
+        const auto labels = all.find(name);
+        functions =
+            functions_of(functions, output, logits, columns, rounding_,
+                         labels == all.end() ? std::span<const std::int64_t>() : labels->second);
+      };
+      compare(seen.before, old_model_, old_output, before.logits);
+      compare(seen.after, new_model_, new_output, after.logits);
       continue;
     }
     double& worst = other->second;

@@ -18,7 +18,8 @@ namespace oubli {
 class RunComparison {
  public:
   // All of these must outlive it.
-  RunComparison(const OnnxModel& old_model, const OnnxModel& new_model, const HeadFilter& filter);
+  RunComparison(const OnnxModel& old_model, const OnnxModel& new_model, const HeadFilter& filter,
+                const HeadRounding& rounding);
 
   // `labels`: of the samples, in the old model's numbering; empty if there are none.
   void add(const ModelOutputs& before, const ModelOutputs& after,
@@ -42,6 +43,7 @@ class RunComparison {
   const OnnxModel& old_model_;
   const OnnxModel& new_model_;
   const HeadFilter& filter_;
+  const HeadRounding& stored_rounding_;
   RunCheck check_;
   double rounding_;  // of what the models compute with
   std::size_t kept_ = 0, right_before_ = 0, right_after_ = 0;

@@ -15,6 +15,7 @@
 #include "oubli/base/workers.h"
 #include "oubli/forget/preparation_trial.h"
 #include "oubli/forget/run_comparison.h"
+#include "oubli/forget/stated_preparation.h"
 #include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
 
@@ -109,16 +110,17 @@ FileDigest digest_of_source(const SampleSource& source) {
 // Below this share of right answers it is asked whether inputs are made in the right way.
 constexpr double kLowAccuracy = 0.8;
 
-// So many batches, from all over the data, are kept for check(): all of them if there are no more.
-constexpr std::size_t kCheckedBatches = 4;
+// The new model runs on so many samples, from all over the data: on all if there are no more. One
+// pass over the data is enough: what else the old model made of it follows from the features.
+constexpr std::size_t kCheckedSamples = 96;
 
-// The first samples of the batches that are compared: at most `most`, from all over the data.
-std::set<std::size_t> checked_batches(std::size_t samples, std::size_t most) {
-  const std::size_t batches = (samples + ModelRunner::kBatch - 1) / ModelRunner::kBatch;
+// The first samples of the batches that are compared.
+std::set<std::size_t> checked_batches(std::size_t samples, std::size_t batch) {
+  const std::size_t batches = (samples + batch - 1) / batch;
+  const std::size_t most = std::min(batches, (kCheckedSamples + batch - 1) / batch);
   std::set<std::size_t> first;
-  for (std::size_t i = 0; i < std::min(most, batches); ++i)
-    first.insert(i * (batches - 1) / std::max<std::size_t>(1, std::min(most, batches) - 1) *
-                 ModelRunner::kBatch);
+  for (std::size_t i = 0; i < most; ++i)
+    first.insert(i * (batches - 1) / std::max<std::size_t>(1, most - 1) * batch);
   return first;
 }
 
@@ -128,6 +130,7 @@ struct CalibrationRun::State {
   explicit State(const OnnxModel& its) : model(its) {}
   const OnnxModel& model;
   std::shared_ptr<const Engine> engine;
+  std::size_t batch = 0;
   std::map<std::size_t, ModelOutputs> checked;  // by the number of the first sample
 };
 
@@ -145,12 +148,15 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   const std::vector<std::uint32_t> labels =
       match_labels(*source_, head.classes(), class_names, report_.labels);
   state_->engine = engine_for(model, options.runtime);
-  const ModelRunner runner(*state_->engine, model, options.preparation, source_->read(0));
+  const Sample example = source_->read(0);
+  if (example.image)
+    options_.preparation = with_published(options.preparation, file, model, report_.published);
+  const ModelRunner runner(*state_->engine, model, options_.preparation, example);
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
   report_.preparation_as_used = runner.preparation_as_used();
   report_.runtime = state_->engine->describe();
-  report_.instructions = instruction_set();
+  report_.instructions = nn::instruction_set();
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
 
@@ -158,12 +164,14 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   confusion_ = Confusion(head.classes());
   const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
-  const std::set<std::size_t> checked = checked_batches(source_->size(), kCheckedBatches);
+  state_->batch = runner.batch();
+  const std::set<std::size_t> checked = checked_batches(source_->size(), state_->batch);
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
   runner.run_all(
-      *source_, indices, available_cores(), is_checked,
+      *source_, indices, state_->batch, available_cores(), is_checked,
       [&](std::size_t first, ModelOutputs batch) {
-        report_.head_mismatch = std::max(report_.head_mismatch, head_mismatch(head, batch));
+        report_.head_mismatch =
+            std::max(report_.head_mismatch, head_mismatch(head, batch, model.onnx_head().rounding));
         if (!(report_.head_mismatch <= 1)) {
           fail(ErrorCode::unfilterable,
                "{}: the {} does not compute what its weights say: W f + b differs from the logits "
@@ -207,19 +215,20 @@ void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
     if (better)
       fail(ErrorCode::unfilterable,
            "inputs look wrongly made: the model is right on {:.1f} % of {} samples as they are "
-           "made now ({}), and on {:.1f} % with {}; give these options, or say --ignore-accuracy",
+           "made now ({}), and on {:.1f} % {}; {}, or say --ignore-accuracy",
            100 * better->accuracy_now, better->samples, report_.preparation, 100 * better->accuracy,
-           better->options);
+           better->by_options ? "with " + better->how : "if the images are taken " + better->how,
+           better->by_options ? "give these options" : "change the images");
   }
   require_aligned(confusion_, forget, class_names,
                   fmt::format("{}; {}", report_.labels, report_.preparation));
 }
 
 RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filter,
-                               const std::stop_token& stop) const {
+                               const HeadRounding& rounding, const std::stop_token& stop) const {
   const OnnxModel& written = as_onnx(*staged.written);
   const ModelRunner runner(*state_->engine, written, options_.preparation, source_->read(0));
-  RunComparison comparison(state_->model, written, filter);
+  RunComparison comparison(state_->model, written, filter, rounding);
   std::vector<std::size_t> indices;
   std::vector<std::string> stretches;
   for (const auto& [first, before] : state_->checked) {
@@ -230,7 +239,7 @@ RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filt
   // The same batches: engines may round the numbers of another one differently.
   auto next = state_->checked.begin();
   runner.run_all(
-      *source_, indices, available_cores(), [](std::size_t) { return true; },
+      *source_, indices, state_->batch, available_cores(), [](std::size_t) { return true; },
       [&](std::size_t, const ModelOutputs& after) {
         const std::span<const std::uint32_t> labels(calibration_.labels);
         comparison.add(next->second, after, labels.subspan(next->first, after.logits.rows()));
@@ -239,10 +248,10 @@ RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filt
       "running the new model", stop);
   RunCheck result = comparison.finish();
   result.as_float = runner.as_float();
-  result.inputs =
-      result.samples == source_->size()
-          ? fmt::format("all {} samples", source_->size())
-          : fmt::format("samples {} of {}", fmt::join(stretches, ", "), source_->size());
+  result.inputs = result.samples == source_->size()
+                      ? fmt::format("all {} samples", source_->size())
+                      : fmt::format("{} of {} samples: {}", result.samples, source_->size(),
+                                    fmt::join(stretches, ", "));
   return result;
 }
 

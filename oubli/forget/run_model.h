@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "oubli/audit/alignment.h"
 #include "oubli/data/preparation.h"
 #include "oubli/data/samples.h"
-#include "oubli/forget/alignment.h"
 #include "oubli/forget/calibration.h"
 #include "oubli/forget/run_check.h"
 #include "oubli/model/model_file.h"
@@ -33,6 +33,7 @@ struct RunReport {
   std::string labels;       // how classes were matched
   std::string preparation;  // how inputs were made
   PreparationOptions preparation_as_used;
+  std::string published;     // what a file beside the model, or its metadata, had to do with that
   std::string runtime;       // name and version
   std::string instructions;  // of the processor, as far as the built-in engine uses them
   bool as_float = false;     // a bfloat16 model, run as a float32 copy
@@ -65,6 +66,7 @@ class CalibrationRun {
   // Runs the staged model on the same batches. Error{self_check} if it does not compute what it
   // should.
   [[nodiscard]] RunCheck check(const StagedModel& staged, const HeadFilter& filter,
+                               const HeadRounding& rounding,
                                const std::stop_token& stop = {}) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -15,6 +16,9 @@ namespace {
 
 // Searching is some GB/s; beyond this many bytes it is said to be left out.
 constexpr std::uint64_t kSearchLimit = std::uint64_t{16} << 30;
+
+// Two bits of eight: beyond this a new head in whole numbers is no longer like the old one.
+constexpr double kCoarsest = 4;
 
 // Random vectors in place of class means that nobody has: the identity holds for any vector.
 Tensor probes(std::size_t classes, std::size_t features) {
@@ -61,6 +65,48 @@ HeadCheck check_head(const HeadView& old_head, const HeadView& new_head, const F
          "was written",
          check.on_class_means ? "the mean of class" : "test vector", check.identity.worst_class,
          check.identity.largest_error, check.identity.largest_ratio);
+  return check;
+}
+
+double largest_error(const HeadRounding& rounding, std::span<const double> features) {
+  double length = 0, worst = 0;
+  for (const double feature : features) length += std::abs(feature);
+  for (std::size_t r = 0; r < rounding.weight_steps.size(); ++r)
+    worst = std::max(worst, 0.5 * (rounding.weight_steps[r] * length +
+                                   (rounding.bias_steps.empty() ? 0 : rounding.bias_steps[r])));
+  return worst;
+}
+
+RoundingCheck check_rounding(const HeadView& new_head, const HeadView& stored_head,
+                             const HeadRounding& rounding, const StoredMeans* means) {
+  RoundingCheck check{.weight_step = std::ranges::max(rounding.weight_steps),
+                      .coarser = rounding.coarser};
+  if (!rounding.bias_steps.empty()) check.bias_step = std::ranges::max(rounding.bias_steps);
+  if (!(check.coarser <= kCoarsest))
+    fail(ErrorCode::unfilterable,
+         "the head is quantised, and the new one needs steps {:.3g} times as large as the old "
+         "one's, which would cost more than {} bits; use --float-head or --method naive",
+         check.coarser, std::log2(kCoarsest));
+  const bool on_means = means != nullptr && means->space == Space::features;
+  const Tensor random = on_means ? Tensor{} : probes(new_head.classes(), new_head.features());
+  const Matrix<double> vectors =
+      to_matrix(on_means ? TensorView(means->means) : random.view("probes"));
+  const Matrix<double> exact = logits_of(new_head, vectors);
+  const Matrix<double> stored = logits_of(stored_head, vectors);
+  const Matrix<double> sizes = magnitudes_of(new_head, vectors);
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    const double bound = largest_error(rounding, vectors.row(i));
+    check.bound = std::max(check.bound, bound);
+    for (std::size_t r = 0; r < exact.cols(); ++r) {
+      const double error = std::abs(exact(i, r) - stored(i, r));
+      check.error = std::max(check.error, error);
+      if (!(error <= bound + 4 * unit_roundoff(DType::f32) * sizes(i, r)))
+        fail(ErrorCode::self_check,
+             "the new head in whole numbers is off by {:.3g}, its steps explain {:.3g}; nothing "
+             "was written",
+             error, bound);
+    }
+  }
   return check;
 }
 

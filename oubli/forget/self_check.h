@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,22 @@ struct WrittenCheck {
 // infinities (float16 overflows at 65504).
 [[nodiscard]] HeadCheck check_head(const HeadView& old_head, const HeadView& new_head,
                                    const FiltrationPlan& plan, const StoredMeans* means);
+
+// How far a head in whole numbers is from the one that was computed.
+struct RoundingCheck {
+  double weight_step = 0, bias_step = 0;  // the largest
+  double coarser = 1;                     // than the old head: its largest step over the old one
+  double bound = 0;                       // of the logits, on the same vectors as the HeadCheck
+  double error = 0;                       // found there
+};
+
+// The most that a logit of `features` can be off.
+[[nodiscard]] double largest_error(const HeadRounding& rounding, std::span<const double> features);
+
+// Error{self_check} if the stored head is off by more than its steps explain; {unfilterable} if
+// these are too coarse.
+[[nodiscard]] RoundingCheck check_rounding(const HeadView& new_head, const HeadView& stored_head,
+                                           const HeadRounding& rounding, const StoredMeans* means);
 
 // Error{self_check} if the staged files, read back, do not hold `new_head`. Looks for the forgotten
 // rows of the old one, too.

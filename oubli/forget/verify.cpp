@@ -21,6 +21,8 @@ using Json = nlohmann::ordered_json;
 using State = VerifyStep::State;
 
 constexpr char kComputedAnew[] = "the new head, computed anew";
+// Of whole numbers up to 64 or 127, relative to the largest.
+constexpr double kNeighbours = 1.0 / 64;
 
 VerifyStep step(std::string what, bool passed, std::string detail = {}) {
   return {std::move(what), passed ? State::passed : State::failed, std::move(detail)};
@@ -208,9 +210,18 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
   const bool ran = by_means && original.run != nullptr && !original.means;
   const std::string theirs =
       claims.run ? engine(claims.run->runtime, claims.run->instructions) : "no run";
+  const std::string mine =
+      ran ? engine(original.run->report().runtime, original.run->report().instructions) : "";
+  // There, a number may have been rounded to its neighbour; whether there was such a place, a
+  // signature vouches for.
+  if (plan.rounding_check && is_signed && (!same_build || (ran && mine != theirs))) {
+    const double relative = relative_difference(expected, found);
+    return step(kComputedAnew, relative <= kNeighbours,
+                fmt::format("differs by up to {:.1e} of the largest number in a row; neighbours on "
+                            "the grid are {:.1e} apart, and it was made elsewhere ({}: {})",
+                            relative, kNeighbours, builder, theirs));
+  }
   if (ran) {  // the means are an engine's work
-    const RunReport& here = original.run->report();
-    const std::string mine = engine(here.runtime, here.instructions);
     if (!same_build || mine != theirs) {
       const double relative = relative_difference(expected, found);
       const double allowed = explained_by_engine(plan, expected.weights.dtype, is_signed);

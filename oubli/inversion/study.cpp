@@ -14,7 +14,7 @@
 namespace oubli {
 namespace {
 
-InvertibleModel invertible(const Network& network) {
+InvertibleModel invertible(const nn::Network& network) {
   const auto row = [](std::span<const float> values) {
     return MatrixView<const float>(values.data(), 1, values.size());
   };
@@ -64,7 +64,7 @@ class Attacker {
            std::size_t number)
       : study_(study), data_(data), faces_(faces), number_(number) {}
 
-  void before(const Network& network) {
+  void before(const nn::Network& network) {
     for (std::uint32_t target = 0; target < data_.classes(); ++target) {
       before_.push_back(
           invert(invertible(network), InversionGoal::output(target), study_.start, study_.descent));
@@ -73,7 +73,7 @@ class Attacker {
   }
 
   // `network` has lost the output of `forgotten`, or never had it.
-  void after(const Network& network, const std::string& state, std::uint32_t forgotten) {
+  void after(const nn::Network& network, const std::string& state, std::uint32_t forgotten) {
     const InvertibleModel model = invertible(network);
     for (std::uint32_t target = 0; target < data_.classes(); ++target) {
       throw_if_stopped_here();
@@ -146,8 +146,8 @@ std::vector<std::vector<float>> class_mean_images(const ImageSet& data) {
   return out;
 }
 
-Network without_class(const Network& network, const ImageSet& data, std::uint32_t forgotten,
-                      const Target& target) {
+nn::Network without_class(const nn::Network& network, const ImageSet& data, std::uint32_t forgotten,
+                          const Target& target) {
   const Tensor weights = to_tensor<float>(network.head_weights());
   const std::vector<double> bias_values(network.head_bias().begin(), network.head_bias().end());
   const Tensor bias = to_tensor(bias_values, DType::f32);
@@ -181,13 +181,13 @@ Network without_class(const Network& network, const ImageSet& data, std::uint32_
   if (filtered.bias)
     std::ranges::transform(to_vector(filtered.bias->view("new head.bias")), new_bias.begin(),
                            [](double v) { return static_cast<float>(v); });
-  Network out = network;
+  nn::Network out = network;
   out.set_head(narrow, new_bias);
   return out;
 }
 
 InversionResult run_inversion(const InversionStudy& study, const ImageSet& data,
-                              const Network* given) {
+                              const nn::Network* given) {
   check(study, data);
   const Faces faces(class_mean_images(data));
   InversionResult result;
@@ -207,11 +207,11 @@ InversionResult run_inversion(const InversionStudy& study, const ImageSet& data,
   run_tasks(
       networks, study.workers,
       [&](std::size_t number, unsigned) {
-        TrainOptions training = study.training;
+        nn::TrainOptions training = study.training;
         training.model = number;
-        const Network network =
+        const nn::Network network =
             given != nullptr ? *given : train(study.spec, data, training, study.stop);
-        accuracy[number] = score(network.logits(data), data.labels).accuracy;
+        accuracy[number] = nn::score(network.logits(data), data.labels).accuracy;
         Attacker attacker(study, data, faces, number);
         attacker.before(network);
         for (const std::uint32_t forgotten : study.forget) {
@@ -222,7 +222,7 @@ InversionResult run_inversion(const InversionStudy& study, const ImageSet& data,
                 std::string(name_of(method)), forgotten);
           if (retrain) {
             training.without = {forgotten};
-            NetworkSpec smaller = study.spec;
+            nn::NetworkSpec smaller = study.spec;
             smaller.classes -= 1;
             attacker.after(train(smaller, data, training, study.stop), "retrained", forgotten);
           }

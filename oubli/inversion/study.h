@@ -20,8 +20,8 @@ namespace oubli {
 // is forgotten in turn, every class is reconstructed again; and likewise from networks retrained
 // without the class, which show what an attacker gets where there is nothing to find.
 struct InversionStudy {
-  NetworkSpec spec;
-  TrainOptions training;  // seed; `model` counts the networks
+  nn::NetworkSpec spec;
+  nn::TrainOptions training;  // seed; `model` counts the networks
   std::size_t networks = 1;
   std::vector<std::uint32_t> forget;  // classes forgotten in turn, one at a time
   std::vector<Method> methods{Method::naive, Method::normalization};
@@ -63,13 +63,13 @@ struct InversionResult {
 // Each network depends on (seed, its number) alone. `given`: a trained network to attack instead of
 // training some; nothing is then retrained.
 [[nodiscard]] InversionResult run_inversion(const InversionStudy& study, const ImageSet& data,
-                                            const Network* given = nullptr);
+                                            const nn::Network* given = nullptr);
 
 // The images of each class averaged, classes x pixels, in [0, 1].
 [[nodiscard]] std::vector<std::vector<float>> class_mean_images(const ImageSet& data);
 
 // The network with one class taken out of its head by `method`; means are those of `data`.
-[[nodiscard]] Network without_class(const Network& network, const ImageSet& data,
-                                    std::uint32_t forgotten, const Target& target);
+[[nodiscard]] nn::Network without_class(const nn::Network& network, const ImageSet& data,
+                                        std::uint32_t forgotten, const Target& target);
 
 }  // namespace oubli

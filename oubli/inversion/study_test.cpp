@@ -39,9 +39,9 @@ InversionStudy study() {
   out.spec.height = 8;
   out.spec.width = 8;
   out.spec.classes = 4;
-  LayerSpec sigmoid;
-  sigmoid.kind = LayerKind::sigmoid;
-  out.spec.layers = {dense(20), sigmoid};
+  nn::LayerSpec sigmoid;
+  sigmoid.kind = nn::LayerKind::sigmoid;
+  out.spec.layers = {nn::dense(20), sigmoid};
   out.training.epochs = 60;
   out.training.batch = 8;
   out.training.seed = 7;
@@ -81,9 +81,9 @@ TEST(Inversion, DependsOnSeedAndNumberOfTheNetworkAlone) {
 
 TEST(WithoutClass, NormalizationMovesEveryRetainedLogitBySameAmount) {
   const ImageSet data = quarters();
-  const Network network = train(study().spec, data, study().training);
-  const Network naive = without_class(network, data, 1, {.method = Method::naive});
-  const Network normalized = without_class(network, data, 1, {.method = Method::normalization});
+  const nn::Network network = train(study().spec, data, study().training);
+  const nn::Network naive = without_class(network, data, 1, {.method = Method::naive});
+  const nn::Network normalized = without_class(network, data, 1, {.method = Method::normalization});
   const Matrix<float> whole = network.logits(data);
   const Matrix<float> a = naive.logits(data);
   const Matrix<float> b = normalized.logits(data);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "oubli/array/file_kind.h"
+#include "oubli/base/error.h"
 #include "oubli/model/arrays/model.h"
 #include "oubli/model/huggingface/model.h"
 #include "oubli/model/keras/model.h"
@@ -54,7 +55,15 @@ std::unique_ptr<ModelFile> ModelFile::open(const std::filesystem::path& path,
   if (!choice.head.empty() && format->kind != FileKind::onnx)
     fail(ErrorCode::usage, "{}: --head names a node or an output of an .onnx file; say --weights",
          path.string());
-  return format->open(path, choice);
+  auto model = format->open(path, choice);
+  if (choice.float_head && (!model->quantised() || format->kind != FileKind::onnx))
+    fail(ErrorCode::usage,
+         "{}: --float-head is for .onnx files whose last layer is quantised; this is {}",
+         path.string(),
+         model->quantised()
+             ? fmt::format("a {} file, whose layer has no room for floats", model->format())
+             : "one of floats already");
+  return model;
 }
 
 }  // namespace oubli

@@ -36,6 +36,21 @@ struct HeadChoice {
   std::optional<bool> transposed = {};       // W is features x classes
   std::optional<std::size_t> classes = {};   // known from class names, labels or means
   std::optional<std::size_t> features = {};  // known from data or means
+  bool float_head = false;                   // a quantised head becomes one of floats
+};
+
+// What lies between a head and the whole numbers that it is stored in: for the weights and the bias
+// of each class the distance between neighbours, so that the logit of class r of features f is off
+// by weight_steps[r] / 2 |f|_1 + bias_steps[r] / 2 at most. Empty: nothing was rounded.
+struct HeadRounding {
+  std::vector<double> weight_steps = {}, bias_steps = {};
+  double coarser = 1;  // the largest of weight_steps over that of the old head
+};
+
+// The head that a file holds once another one is written.
+struct StoredHead {
+  NewHead head;
+  HeadRounding rounding = {};
 };
 
 // A new model on its way to disk: written in full, but nothing is at its final name before
@@ -82,10 +97,15 @@ class ModelFile {
   // Error{unfilterable} with the reason if the file cannot do with `left` classes.
   virtual void check_enough_left(std::size_t /*left*/) const {}
   // The head that the file holds once `head` is written, where that is another one: scikit-learn
-  // keeps two classes as one row of differences.
-  [[nodiscard]] virtual std::optional<NewHead> stored_as(const NewHead& /*head*/) const {
+  // keeps two classes as one row of differences, quantised models round.
+  [[nodiscard]] virtual std::optional<StoredHead> stored_as(
+      const NewHead& /*head*/, std::span<const std::size_t> /*retained*/) const {
     return std::nullopt;
   }
+  // Whether the file holds the head in whole numbers, and head() is what these stand for; and
+  // whether stage() makes floats of them.
+  [[nodiscard]] virtual bool quantised() const { return false; }
+  [[nodiscard]] virtual bool becomes_floats() const { return false; }
   // A common shift of all logits shows in what the model outputs: a non-linear step that is no
   // softmax follows them.
   [[nodiscard]] virtual bool shift_shows() const { return false; }

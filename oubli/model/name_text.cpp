@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "oubli/base/error.h"
+#include "oubli/model/literal_reader.h"
 
 namespace oubli {
 
@@ -15,29 +15,10 @@ namespace {
 constexpr std::array<std::string_view, 6> kKeys{"names",   "class_names", "labels",
                                                 "classes", "id2label",    "label2id"};
 
-constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kBlanks = LiteralReader::kBlanks;
 
 // Strings inside of strings that are looked into; each level doubles the escapes.
 constexpr std::size_t kDeepestString = 4;
-
-void append_utf8(std::string& out, std::uint32_t point) {
-  const auto push = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (point < 0x80) {
-    push(point);
-  } else if (point < 0x800) {
-    push(0xc0 | (point >> 6));
-    push(0x80 | (point & 0x3f));
-  } else if (point < 0x10000) {
-    push(0xe0 | (point >> 12));
-    push(0x80 | ((point >> 6) & 0x3f));
-    push(0x80 | (point & 0x3f));
-  } else {
-    push(0xf0 | (point >> 18));
-    push(0x80 | ((point >> 12) & 0x3f));
-    push(0x80 | ((point >> 6) & 0x3f));
-    push(0x80 | (point & 0x3f));
-  }
-}
 
 std::optional<std::size_t> to_index(std::string_view text) {
   std::size_t value = 0;
@@ -46,122 +27,10 @@ std::optional<std::size_t> to_index(std::string_view text) {
   return value;
 }
 
-// One string, number or word of a literal.
-struct Token {
-  std::string value;
-  std::size_t begin = 0, end = 0;              // with quotes
-  std::size_t inner_begin = 0, inner_end = 0;  // without
-  bool quoted = false;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  std::size_t at = 0;
-
-  char peek() {
-    while (at < text_.size() && kBlanks.find(text_[at]) != std::string_view::npos) {
-      ++at;
-    }
-    return at < text_.size() ? text_[at] : '\0';
-  }
-
-  std::optional<Token> token() {
-    const char first = peek();
-    if (first == '"' || first == '\'') return quoted(first);
-    Token token{"", at, at, at, at, false};
-    while (at < text_.size() &&
-           std::string_view(",:[]{}()\"' \t\r\n").find(text_[at]) == std::string_view::npos) {
-      token.value.push_back(text_[at++]);
-    }
-    token.end = token.inner_end = at;
-    if (token.value.empty()) return std::nullopt;
-    return token;
-  }
-
-  // A string, and where each of its characters stands, its end included.
-  std::optional<Token> string(std::vector<std::size_t>& offsets) {
-    offsets.clear();
-    return quoted(peek(), &offsets);
-  }
-
-  // Reads the escape that begins here; false if it is none.
-  bool escape(std::string& out) {
-    if (text_.size() - at < 2) return false;
-    const std::size_t begin = at;
-    const char kind = text_[at + 1];
-    at += 2;
-    switch (kind) {
-      case 'n':
-        out.push_back('\n');
-        return true;
-      case 't':
-        out.push_back('\t');
-        return true;
-      case 'r':
-        out.push_back('\r');
-        return true;
-      case 'x':
-      case 'u':
-      case 'U': {
-        constexpr std::uint32_t kNone = 0xffffffff;
-        std::uint32_t point = hex(kind == 'x' ? 2 : kind == 'u' ? 4 : 8).value_or(kNone);
-        if (point >= 0xd800 && point < 0xdc00 && text_.substr(at, 2) == "\\u") {  // a pair
-          at += 2;
-          const std::optional<std::uint32_t> low = hex(4);
-          point = low ? 0x10000 + ((point - 0xd800) << 10) + (*low & 0x3ff) : kNone;
-        }
-        if (point > 0x10ffff) {
-          at = begin;
-          return false;
-        }
-        append_utf8(out, point);
-        return true;
-      }
-      default:
-        out.push_back(kind);
-        return true;
-    }
-  }
-
- private:
-  std::optional<Token> quoted(char quote, std::vector<std::size_t>* offsets = nullptr) {
-    Token token{"", at, at, at + 1, at, true};
-    ++at;
-    while (at < text_.size() && text_[at] != quote) {
-      const std::size_t from = at;
-      if (text_[at] != '\\') {
-        token.value.push_back(text_[at++]);
-      } else if (!escape(token.value)) {
-        return std::nullopt;
-      }
-      if (offsets != nullptr) offsets->resize(token.value.size(), from);
-    }
-    if (at >= text_.size()) return std::nullopt;
-    if (offsets != nullptr) offsets->push_back(at);
-    token.inner_end = at++;
-    token.end = at;
-    return token;
-  }
-
-  std::optional<std::uint32_t> hex(std::size_t digits) {
-    if (text_.size() - at < digits) return std::nullopt;
-    std::uint32_t value = 0;
-    const char* const begin = text_.data() + at;
-    const auto [end, error] = std::from_chars(begin, begin + digits, value, 16);
-    if (error != std::errc() || end != begin + digits) return std::nullopt;
-    at += digits;
-    return value;
-  }
-
-  std::string_view text_;
-};
-
 // Whether a dictionary maps indices to names; else names to indices. Nothing if it does neither.
 // Quotes say nothing: {"2": "0"} is written for both, and a wrong guess deletes another class.
-std::optional<bool> index_comes_first(const std::vector<std::pair<Token, Token>>& pairs,
-                                      std::string_view key) {
+std::optional<bool> index_comes_first(
+    const std::vector<std::pair<LiteralToken, LiteralToken>>& pairs, std::string_view key) {
   const bool first_fits = std::ranges::all_of(
       pairs, [](const auto& pair) { return to_index(pair.first.value).has_value(); });
   const bool second_fits = std::ranges::all_of(
@@ -173,21 +42,21 @@ std::optional<bool> index_comes_first(const std::vector<std::pair<Token, Token>>
 
 // {"id": 3, "name": "dog"}: one class of a list of such, other strings and numbers beside it.
 struct Record {
-  std::optional<Token> id;
+  std::optional<LiteralToken> id;
   std::string name;
 };
 
-std::optional<Record> read_record(Reader& reader) {
+std::optional<Record> read_record(LiteralReader& reader) {
   constexpr std::array<std::string_view, 4> kIds{"id", "index", "class_id", "label_id"};
   constexpr std::array<std::string_view, 3> kNames{"name", "label", "class_name"};
   Record record;
   bool named = false;
   ++reader.at;
   while (reader.peek() != '}') {
-    const std::optional<Token> key = reader.token();
+    const std::optional<LiteralToken> key = reader.token();
     if (!key || reader.peek() != ':') return std::nullopt;
     ++reader.at;
-    const std::optional<Token> value = reader.token();
+    const std::optional<LiteralToken> value = reader.token();
     if (!value) return std::nullopt;
     if (std::ranges::find(kIds, key->value) != kIds.end()) {
       if (record.id || !to_index(value->value)) return std::nullopt;
@@ -286,7 +155,7 @@ std::optional<NameText> NameText::parse_plain(std::string_view text, char separa
 }
 
 std::optional<NameText> NameText::parse(std::string_view text, std::string_view key) {
-  Reader reader(text);
+  LiteralReader reader(text);
   const char open = reader.peek();
   if (open != '[' && open != '(' && open != '{') {
     const std::string separators = plain_separators(text);
@@ -294,7 +163,7 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
   }
   NameText result;
   std::vector<std::pair<std::size_t, std::string>> found;
-  std::vector<std::pair<Token, Token>> pairs;  // of a dictionary
+  std::vector<std::pair<LiteralToken, LiteralToken>> pairs;  // of a dictionary
   const char close = open == '[' ? ']' : open == '(' ? ')' : '}';
   ++reader.at;
   while (reader.peek() != close) {
@@ -302,16 +171,16 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
     if (open != '{' && reader.peek() == '{') {
       const std::optional<Record> record = read_record(reader);
       if (!record) return std::nullopt;
-      const Token& id = record->id.value_or(Token{});
+      const LiteralToken& id = record->id.value_or(LiteralToken{});
       result.entries_.push_back({begin, reader.at, 0, id.inner_begin, id.inner_end});
       found.emplace_back(record->id ? to_index(id.value).value() : found.size(), record->name);
     } else {
-      const std::optional<Token> first = reader.token();
+      const std::optional<LiteralToken> first = reader.token();
       if (!first) return std::nullopt;
       if (open == '{') {
         if (reader.peek() != ':') return std::nullopt;
         ++reader.at;
-        const std::optional<Token> second = reader.token();
+        const std::optional<LiteralToken> second = reader.token();
         if (!second) return std::nullopt;
         pairs.emplace_back(*first, *second);
       } else {
@@ -330,7 +199,7 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
   const std::optional<bool> by_index = index_comes_first(pairs, key);
   if (!by_index) return std::nullopt;
   for (const auto& [first, second] : pairs) {
-    const Token& number = *by_index ? first : second;
+    const LiteralToken& number = *by_index ? first : second;
     result.entries_.push_back({first.begin, second.end, 0, number.inner_begin, number.inner_end});
     found.emplace_back(to_index(number.value).value(), (*by_index ? second : first).value);
   }
@@ -375,44 +244,9 @@ NameText NameText::escaped_in(std::string_view raw, std::span<const std::size_t>
   return result;
 }
 
-bool in_another_order(std::span<const std::string> names, std::span<const std::string> others) {
-  for (std::size_t i = 0; i < std::min(names.size(), others.size()); ++i)
-    if (names[i] != others[i] && std::ranges::find(names, others[i]) != names.end()) return true;
-  return false;
-}
-
-std::vector<std::string> check_names_agree(std::span<const std::string> own,
-                                           std::span<const std::string> given,
-                                           std::span<const std::size_t> forget,
-                                           std::string_view what) {
-  std::vector<std::string> warnings;
-  for (const std::size_t c : forget) {
-    if (c >= own.size() || c >= given.size() || own[c] == given[c]) continue;
-    if (std::ranges::find(own, given[c]) != own.end() ||
-        std::ranges::find(given, own[c]) != given.end())
-      fail(ErrorCode::usage,
-           "class {} is '{}' in {} and '{}' in the model: which of them is to be forgotten? Names "
-           "in the same order are wanted",
-           c, given[c], what, own[c]);
-    warnings.push_back(fmt::format(
-        "class {} has another name in {} than in the model; make sure that it is the same class", c,
-        what));
-  }
-  return warnings;
-}
-
-void check_unambiguous(std::string_view word, std::span<const std::string> names) {
-  const auto first = std::ranges::find(names, word);
-  if (first == names.end()) return;
-  const auto second = std::find(first + 1, names.end(), word);
-  if (second == names.end()) return;
-  fail(ErrorCode::usage, "classes {} and {} are both called '{}': give the index of the one meant",
-       first - names.begin(), second - names.begin(), word);
-}
-
 std::string unescaped(std::string_view text) {
   std::string out;
-  Reader reader(text);
+  LiteralReader reader(text);
   while (reader.at < text.size())
     if (text[reader.at] != '\\' || !reader.escape(out)) out.push_back(text[reader.at++]);
   return out;
@@ -437,7 +271,7 @@ std::vector<NameEntry> names_in_strings(std::string_view key, std::string_view v
                                         std::size_t depth) {
   std::vector<NameEntry> found;
   if (depth == kDeepestString || !begins_with_any_of(value, "[({\"'")) return found;
-  Reader reader(value);
+  LiteralReader reader(value);
   std::vector<std::size_t> offsets;
   std::string owner(key);  // the key under which the next string stands
   for (char next = reader.peek(); next != '\0'; next = reader.peek()) {
@@ -446,7 +280,7 @@ std::vector<NameEntry> names_in_strings(std::string_view key, std::string_view v
       ++reader.at;
       continue;
     }
-    const std::optional<Token> token = reader.string(offsets);
+    const std::optional<LiteralToken> token = reader.string(offsets);
     if (!token) break;
     if (reader.peek() == ':') {
       owner = token->value;

@@ -1,3 +1,4 @@
+#include "oubli/model/name_agreement.h"
 #include "oubli/model/name_text.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "oubli/base/file.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 namespace oubli {
 
@@ -458,7 +458,7 @@ std::vector<RowResidue> RowScan::scan_file(const std::filesystem::path& path,
   }
   const bool small = looks_for_8_bits(std::filesystem::file_size(path));
   std::vector<RowResidue> found;
-  for_each_window(path, longest - 1, [&](std::uint64_t begin, std::span<const std::byte> bytes) {
+  for_each_chunk(path, longest - 1, [&](std::uint64_t begin, std::span<const std::byte> bytes) {
     for (RowResidue row : small ? scan(bytes, limit) : scan_patterns(bytes, limit)) {
       row.offset += begin;
       if (found.empty() || found.back().offset < row.offset) found.push_back(row);

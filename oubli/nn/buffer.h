@@ -6,7 +6,7 @@
 #include <new>
 #include <span>
 
-namespace oubli {
+namespace oubli::nn {
 
 // Floats on a cache line boundary, zero to begin with. data() of an empty one is null.
 class Buffer {
@@ -34,4 +34,4 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -16,7 +16,7 @@
 #include "oubli/base/error.h"
 #include "oubli/nn/buffer.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 using dnnl::memory;
@@ -304,4 +304,4 @@ std::vector<std::string> Convolution::kernels() const {
   return names;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -8,7 +8,7 @@
 
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // All of oneDNN is behind this header: convolutions, matrix products, and its threads.
 
@@ -85,4 +85,4 @@ class Convolution {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

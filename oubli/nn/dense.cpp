@@ -8,7 +8,7 @@
 #include "oubli/base/x86.h"
 #include "oubli/nn/convolution.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 constexpr std::size_t kLanes = 16;
@@ -222,4 +222,4 @@ void PackedDense::forward(const float* images, std::size_t count, const float* b
 #endif
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -4,7 +4,7 @@
 
 #include "oubli/nn/buffer.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // The forward pass of a dense layer whose weights stay as they are. sgemm packs both factors anew
 // in every call, which with few outputs costs more than it saves; here the weights are packed once
@@ -32,4 +32,4 @@ class PackedDense {
   Buffer packed_;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -9,7 +9,7 @@
 #include "oubli/base/random.h"
 #include "oubli/nn/convolution.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 constexpr float kUntouched = 12345.0F;
@@ -115,4 +115,4 @@ TEST_F(PackedDenseTest, NotANumberStays) {
 }
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -10,7 +10,7 @@
 #include "oubli/nn/inference.h"
 #include "oubli/nn/kernels.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // A panel of a dense layer's weight gradient is handed on while it is in the second-level cache.
@@ -369,4 +369,4 @@ std::vector<std::string> Executor::kernels() const {
   return names;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -12,7 +12,7 @@
 #include "oubli/nn/dense.h"
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // The parameters of a network in the layouts in which an Executor computes.
 using ParameterStore = std::vector<Buffer>;
@@ -97,4 +97,4 @@ class Executor {
   Buffer gradient_;  // of one parameter, or one panel of it
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

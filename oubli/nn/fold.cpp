@@ -5,7 +5,7 @@
 
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // Walks layers and parameters side by side, in the order in which compile() lists parameters.
@@ -95,4 +95,4 @@ Folded fold_batch_norm(const NetworkSpec& spec, const std::vector<Parameter>& pa
   return folded;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -5,7 +5,7 @@
 #include "oubli/nn/network.h"
 #include "oubli/nn/spec.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 struct Folded {
   NetworkSpec spec;
@@ -17,4 +17,4 @@ struct Folded {
 [[nodiscard]] Folded fold_batch_norm(const NetworkSpec& spec,
                                      const std::vector<Parameter>& parameters);
 
-}  // namespace oubli
+}  // namespace oubli::nn

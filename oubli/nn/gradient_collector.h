@@ -6,7 +6,7 @@
 
 #include "oubli/nn/executor.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 class GradientCollector : public GradientSink {
  public:
@@ -22,4 +22,4 @@ class GradientCollector : public GradientSink {
   ParameterStore gradients_;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

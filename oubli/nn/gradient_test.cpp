@@ -11,7 +11,7 @@
 #include "oubli/nn/kernels.h"
 #include "oubli/nn/reference.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 LayerSpec plain(LayerKind kind) {
@@ -340,4 +340,4 @@ INSTANTIATE_TEST_SUITE_P(Networks, WholeNetwork,
                          });
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

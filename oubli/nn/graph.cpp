@@ -4,7 +4,7 @@
 
 #include "oubli/base/error.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // Larger networks than any machine holds are refused before their sizes can overflow.
@@ -185,4 +185,4 @@ Graph compile(const NetworkSpec& spec) {
   return graph;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -6,7 +6,7 @@
 #include "oubli/nn/network.h"
 #include "oubli/nn/spec.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // A NetworkSpec as a flat list of operations on numbered values, in order of execution. Inside,
 // images are rows x columns x channels (NHWC).
@@ -70,4 +70,4 @@ struct Graph {
 // Error{usage} if the layers do not fit.
 [[nodiscard]] Graph compile(const NetworkSpec& spec);
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace oubli {
+namespace oubli::nn {
 
 namespace {
 
@@ -53,4 +53,4 @@ void to_channels_first(Shape shape, std::size_t count, const float* images, floa
             images[n * shape.size() + p * shape.channels + c];
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -6,7 +6,7 @@
 
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // One image from channels first, bytes or floats, to floats with channels last; bytes are divided
 // by 255.
@@ -15,4 +15,4 @@ void to_channels_last(Shape shape, std::span<const float> image, float* target);
 // `count` images back.
 void to_channels_first(Shape shape, std::size_t count, const float* images, float* target);
 
-}  // namespace oubli
+}  // namespace oubli::nn

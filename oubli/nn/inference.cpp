@@ -6,7 +6,7 @@
 #include "oubli/nn/convolution.h"
 #include "oubli/nn/dense.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // Transformed weights are four times as large. At 128 x 128 they no longer fit the second-level
@@ -152,4 +152,4 @@ Graph for_inference(Graph graph) {
   return graph;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -4,7 +4,7 @@
 
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // Channels of a block, where images are in blocks (Op::blocked).
 inline constexpr std::size_t kBlock = 16;
@@ -17,4 +17,4 @@ inline constexpr std::size_t kBlock = 16;
 // The image, the features and the logits stay in NHWC.
 [[nodiscard]] Graph for_inference(Graph graph);
 
-}  // namespace oubli
+}  // namespace oubli::nn

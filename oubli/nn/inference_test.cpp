@@ -11,7 +11,7 @@
 #include "oubli/nn/executor.h"
 #include "oubli/nn/network.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 std::size_t count(const Graph& graph, bool Op::*flag) {
@@ -127,4 +127,4 @@ TEST(ForInference, BatchesDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -6,7 +6,7 @@
 
 #include "oubli/base/error.h"
 
-namespace oubli::kernels {
+namespace oubli::nn::kernels {
 namespace {
 
 // Sums over rows of a rows x channels array run with one accumulator per channel; with few channels
@@ -411,4 +411,4 @@ double cross_entropy(std::span<const float> logits, std::size_t classes,
   return loss / static_cast<double>(rows);
 }
 
-}  // namespace oubli::kernels
+}  // namespace oubli::nn::kernels

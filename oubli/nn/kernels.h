@@ -6,7 +6,7 @@
 
 #include "oubli/nn/graph.h"
 
-namespace oubli::kernels {
+namespace oubli::nn::kernels {
 
 // The small layers, on `batch` images in NHWC. Innermost loops run over channels, which the
 // compiler turns into vector code without reordering any sum. Gradients are added to
@@ -67,4 +67,4 @@ void batch_norm_backward(const BatchNorm& norm, const float* input, const float*
 [[nodiscard]] double cross_entropy(std::span<const float> logits, std::size_t classes,
                                    std::span<const std::uint32_t> labels, float* gradient);
 
-}  // namespace oubli::kernels
+}  // namespace oubli::nn::kernels

@@ -12,7 +12,7 @@
 #include "oubli/nn/fold.h"
 #include "oubli/nn/images.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // [Glorot, Bengio 2010]: uniform in +-sqrt(6 / (fan in + fan out)).
@@ -245,4 +245,4 @@ void Network::set_head(const Matrix<float>& weights, std::span<const float> bias
   engine_.reset();
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

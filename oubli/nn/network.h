@@ -12,7 +12,7 @@
 #include "oubli/data/image_set.h"
 #include "oubli/nn/spec.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // One trained tensor, in the layout of ONNX: conv filters x channels x k x k, dense units x inputs.
 struct Parameter {
@@ -82,4 +82,4 @@ class Network {
   mutable std::unique_ptr<Engine> engine_;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -7,7 +7,7 @@
 #include "oubli/nn/graph.h"
 #include "oubli/onnx/builder.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 using nlohmann::json;
@@ -200,4 +200,4 @@ NamedNetwork load_network(const std::filesystem::path& path) {
   return std::move(*network);
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

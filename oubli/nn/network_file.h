@@ -8,7 +8,7 @@
 #include "oubli/nn/network.h"
 #include "oubli/onnx/model.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // Networks as ONNX files (opset 17, IR 8): input "image" (batch x channels x height x width, in
 // [0, 1]), output "logits". Metadata "class_names" is a JSON list; "oubli.network" holds the
@@ -29,4 +29,4 @@ void save_network(const Network& network, const std::vector<std::string>& class_
 // Error{bad_input} too if the file is an ONNX model of other origin.
 [[nodiscard]] NamedNetwork load_network(const std::filesystem::path& path);
 
-}  // namespace oubli
+}  // namespace oubli::nn

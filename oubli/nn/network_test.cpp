@@ -15,7 +15,7 @@
 #include "oubli/nn/train.h"
 #include "oubli/onnx/builder.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 namespace fs = std::filesystem;
@@ -263,4 +263,4 @@ TEST_F(NetworkFileTest, RefusesAChangedGraphAndForeignModels) {
 }
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -8,7 +8,7 @@
 #include "oubli/data/image_set.h"
 #include "oubli/nn/spec.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // Images of the size that the network takes, of random pixels; labels 0, 1, ... in turn. For tests
 // and benchmarks.
@@ -29,4 +29,4 @@ inline ImageSet noise_images(const NetworkSpec& spec, std::size_t count) {
   return set;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

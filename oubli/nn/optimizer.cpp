@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace oubli {
+namespace oubli::nn {
 
 Updater::Updater(const Optimizer& optimizer, const Graph& graph, ParameterStore& store)
     : optimizer_(optimizer), store_(store) {
@@ -51,4 +51,4 @@ void Updater::take(std::size_t parameter, std::size_t offset, std::span<const fl
   }
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

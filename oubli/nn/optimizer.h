@@ -6,7 +6,7 @@
 #include "oubli/nn/executor.h"
 #include "oubli/nn/train.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // Applies gradients to the parameters of a store as they arrive.
 class Updater : public GradientSink {
@@ -32,4 +32,4 @@ class Updater : public GradientSink {
   float rate_ = 0;
 };
 
-}  // namespace oubli
+}  // namespace oubli::nn

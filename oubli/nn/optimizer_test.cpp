@@ -10,7 +10,7 @@
 #include "oubli/base/random.h"
 #include "oubli/nn/kernels.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 constexpr std::size_t kSteps = 40;
@@ -130,4 +130,4 @@ TEST(BatchNorm, RunningStatisticsFollowAsInKeras) {
 }
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

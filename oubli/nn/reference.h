@@ -11,7 +11,7 @@
 
 #include "oubli/nn/network.h"
 
-namespace oubli::reference {
+namespace oubli::nn::reference {
 
 struct Images {
   std::size_t count = 0;
@@ -208,4 +208,4 @@ class Forward {
   bool training_;
 };
 
-}  // namespace oubli::reference
+}  // namespace oubli::nn::reference

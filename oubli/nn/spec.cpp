@@ -9,7 +9,7 @@
 #include "oubli/base/json.h"
 #include "oubli/nn/graph.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 using nlohmann::json;
@@ -205,4 +205,4 @@ NetworkSpec network_from_json(const json& document, const std::string& what) {
   }
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace oubli {
+namespace oubli::nn {
 
 enum class LayerKind {
   dense,
@@ -77,4 +77,4 @@ void check(const NetworkSpec& spec);
 [[nodiscard]] nlohmann::json to_json(const NetworkSpec& spec);
 [[nodiscard]] NetworkSpec network_from_json(const nlohmann::json& json, const std::string& what);
 
-}  // namespace oubli
+}  // namespace oubli::nn

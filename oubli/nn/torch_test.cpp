@@ -14,8 +14,9 @@
 #include "oubli/nn/gradient_collector.h"
 #include "oubli/nn/images.h"
 #include "oubli/nn/kernels.h"
+#include "tests/test_paths.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,12 +46,12 @@ struct Case {
   std::size_t batch;
 };
 
-class Torch : public testing::TestWithParam<Case> {};
+class Torch : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Torch, SameLossAndGradients) {
   if (!have_torch()) GTEST_SKIP() << "no PyTorch for " << kPython << " (package python3-torch)";
   const auto& [name, spec, batch] = GetParam();
-  const fs::path folder = fs::path(testing::TempDir()) / ("torch-" + name);
+  const fs::path folder = fs::path(::testing::TempDir()) / ("torch-" + name);
   fs::create_directories(folder);
 
   const SingleThread single;
@@ -73,8 +74,8 @@ TEST_P(Torch, SameLossAndGradients) {
   write_raw(folder / "parameters.f32", all);
   write_raw(folder / "images.f32", images);
   write_raw(folder / "labels.u32", labels);
-  const std::string command =
-      std::string(kPython) + " " OUBLI_SOURCE_DIR "/oubli/nn/torch_oracle.py " + folder.string();
+  const std::string command = std::string(kPython) + " " + testing::source_folder() +
+                              "/oubli/nn/torch_oracle.py " + folder.string();
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 
   Executor executor(compile(spec), batch, Executor::Mode::training);
@@ -117,7 +118,7 @@ TEST_P(Torch, SameLossAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Torch,
-                         testing::Values(Case{"Mlp", mlp_network(), 32},
+                         ::testing::Values(Case{"Mlp", mlp_network(), 32},
                                          Case{"Cnn64", cnn_network(64), 32},
                                          Case{"Cnn256Rest", cnn_network(256), 16},
                                          Case{"Cnn1024", cnn_network(1024), 32},
@@ -126,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(Networks, Torch,
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -15,7 +15,7 @@
 #include "oubli/nn/kernels.h"
 #include "oubli/nn/optimizer.h"
 
-namespace oubli {
+namespace oubli::nn {
 namespace {
 
 // The samples to train on: `fill` writes sample i, converted, to its place in a batch; `fetch`
@@ -174,4 +174,4 @@ Score score(MatrixView<const float> logits, std::span<const std::uint32_t> label
   return result;
 }
 
-}  // namespace oubli
+}  // namespace oubli::nn

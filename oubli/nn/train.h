@@ -10,7 +10,7 @@
 #include "oubli/data/image_set.h"
 #include "oubli/nn/network.h"
 
-namespace oubli {
+namespace oubli::nn {
 
 // Keras' definitions and defaults.
 struct Optimizer {
@@ -61,4 +61,4 @@ struct Score {
 // of columns are an Error{bad_input}.
 [[nodiscard]] Score score(MatrixView<const float> logits, std::span<const std::uint32_t> labels);
 
-}  // namespace oubli
+}  // namespace oubli::nn

@@ -19,6 +19,8 @@ struct Overload : Cases... {
 template <typename... Cases>
 Overload(Cases...) -> Overload<Cases...>;
 
+}  // namespace
+
 Message attribute_message(const std::string& name, const AttributeValue& value) {
   using namespace schema::attribute;
   Message message;
@@ -48,8 +50,6 @@ Message attribute_message(const std::string& name, const AttributeValue& value) 
   message.add(varint_field(kType, type));
   return message;
 }
-
-}  // namespace
 
 Message tensor_message(std::string_view name, const TensorView& tensor) {
   using namespace schema::tensor;

@@ -53,6 +53,7 @@ class ModelBuilder {
 };
 
 // The messages, for edits of an existing model.
+[[nodiscard]] Message attribute_message(const std::string& name, const AttributeValue& value);
 [[nodiscard]] Message tensor_message(std::string_view name, const TensorView& tensor);
 [[nodiscard]] Message value_info_message(std::string_view name, std::uint64_t element_type,
                                          const std::vector<Dim>& shape);

@@ -16,6 +16,7 @@ constexpr std::size_t kLongestChain = 16;
 constexpr int kDeepestShape = 2;
 
 std::optional<Constant> follow(const Model& model, std::string_view value, int depth);
+std::optional<TensorView> follow_shape(const Model& model, std::string_view value, int depth);
 std::optional<std::vector<std::int64_t>> follow_ints(const Model& model, std::string_view value,
                                                      int depth);
 std::optional<std::vector<std::int64_t>> follow_axes(const Model& model, const Node& node,
@@ -168,6 +169,55 @@ std::optional<SharedTensor> unsqueezed(const Model& model, const Node& node, Sha
   return tensor;
 }
 
+// What whole numbers stand for: scale (q - zero), in float32, with one scale or one along an axis.
+std::optional<SharedTensor> dequantised(const Model& model, const Node& node, SharedTensor tensor,
+                                        int depth) {
+  if (node.inputs.size() < 2 || is_float(tensor.dtype) || node.int_or("block_size", 0) != 0)
+    return std::nullopt;
+  const bool shape_alone = tensor.bytes.empty();
+  const auto numbers = [&](std::size_t input) -> std::optional<std::vector<double>> {
+    const auto shape = follow_shape(model, node.inputs[input], depth + 1);
+    if (!shape || shape->rank() > 1 || (input == 1 && shape->dtype != DType::f32))
+      return std::nullopt;
+    if (shape_alone) return std::vector<double>(element_count(shape->shape, shape->what));
+    const auto constant = follow(model, node.inputs[input], depth + 1);
+    if (!constant) return std::nullopt;
+    std::vector<double> values(constant->tensor.count());
+    decode(constant->tensor.dtype, constant->tensor.bytes, values);
+    return values;
+  };
+  const auto scales = numbers(1);
+  const bool zero = node.inputs.size() > 2 && !node.inputs[2].empty();
+  const auto zeros = zero ? numbers(2) : std::optional(std::vector<double>{0});
+  if (!scales || !zeros || scales->empty() || zeros->empty()) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(tensor.rank());
+  std::int64_t axis = node.int_or("axis", 1);
+  if (axis < 0) axis += rank;
+  std::size_t run = 1, extent = 1;  // numbers in a row with one scale; scales
+  if (scales->size() > 1 || zeros->size() > 1) {
+    if (axis < 0 || axis >= rank) return std::nullopt;
+    extent = tensor.shape[static_cast<std::size_t>(axis)];
+    for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < tensor.rank(); ++i)
+      run *= tensor.shape[i];
+  }
+  const auto fits = [&](std::size_t n) { return n == 1 || n == extent; };
+  if (!fits(scales->size()) || !fits(zeros->size())) return std::nullopt;
+  if (shape_alone) {
+    tensor.dtype = DType::f32;
+    return tensor;
+  }
+  std::vector<double> values(tensor.count());
+  decode(tensor.dtype, tensor.bytes, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t place = i / run % extent;
+    values[i] = (values[i] - (*zeros)[zeros->size() == 1 ? 0 : place]) *
+                (*scales)[scales->size() == 1 ? 0 : place];
+  }
+  Tensor result = to_tensor(values, DType::f32);
+  result.shape = tensor.shape;
+  return share(std::move(result), tensor.what);
+}
+
 std::optional<SharedTensor> apply(const Model& model, const Node& node, SharedTensor tensor,
                                   int depth) {
   if (node.op_type == "Identity") return tensor;
@@ -178,6 +228,7 @@ std::optional<SharedTensor> apply(const Model& model, const Node& node, SharedTe
   }
   if (node.op_type == "Squeeze") return squeezed(model, node, std::move(tensor), depth);
   if (node.op_type == "Unsqueeze") return unsqueezed(model, node, std::move(tensor), depth);
+  if (node.op_type == "DequantizeLinear") return dequantised(model, node, std::move(tensor), depth);
   if (node.op_type == "Flatten") {
     const auto rank = static_cast<std::int64_t>(tensor.rank());
     std::int64_t axis = node.int_or("axis", 1);
@@ -203,7 +254,7 @@ std::optional<SharedTensor> apply(const Model& model, const Node& node, SharedTe
 
 bool rearranges(const Node& node) {
   constexpr std::string_view kNames[] = {"Identity",  "Cast",    "Transpose", "Squeeze",
-                                         "Unsqueeze", "Flatten", "Reshape"};
+                                         "Unsqueeze", "Flatten", "Reshape",   "DequantizeLinear"};
   return node.domain.empty() && std::ranges::find(kNames, node.op_type) != std::end(kNames) &&
          !node.inputs.empty();
 }

@@ -20,8 +20,9 @@ struct Constant {
   std::vector<const Node*> chain;  // the nodes between, the one nearest to the consumer first
 };
 
-// Follows Identity, Cast, Reshape, Transpose, Squeeze, Unsqueeze and Flatten back to a stored
-// tensor. Nothing if the value depends on the input of the model, or is not a tensor of numbers.
+// Follows Identity, Cast, Reshape, Transpose, Squeeze, Unsqueeze, Flatten and DequantizeLinear back
+// to a stored tensor. Nothing if the value depends on the input of the model, or is not a tensor of
+// numbers.
 [[nodiscard]] std::optional<Constant> constant_value(const Model& model, std::string_view value);
 
 // Its type and shape alone: no elements, nothing is rearranged or converted.

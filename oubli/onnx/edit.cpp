@@ -1,6 +1,7 @@
 #include "oubli/onnx/edit.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "oubli/onnx/builder.h"
@@ -71,6 +72,48 @@ Message& Editor::value_message(const Node& constant) {
   Message& attribute =
       open(node_message(constant).fields[constant.attribute("value")->field], model_.what());
   return open(*attribute.find(schema::attribute::kTensor), model_.what());
+}
+
+void Editor::put_list(const Node& node, const Attribute& attribute, std::uint32_t number,
+                      Field packed, std::vector<Field> one_each) {
+  std::vector<Field>& fields =
+      open(node_message(node).fields[attribute.field], model_.what()).fields;
+  const auto is_element = [&](const Field& field) { return field.number == number; };
+  const auto first = std::ranges::find_if(fields, is_element);
+  const std::ptrdiff_t place = first - fields.begin();
+  const bool was_packed = number != schema::attribute::kStrings && first != fields.end() &&
+                          first->type == WireType::bytes;
+  std::erase_if(fields, is_element);
+  if (was_packed) {
+    fields.insert(fields.begin() + place, std::move(packed));
+    return;
+  }
+  fields.insert(fields.begin() + place, std::make_move_iterator(one_each.begin()),
+                std::make_move_iterator(one_each.end()));
+}
+
+void Editor::set_list(const Node& node, const Attribute& attribute, std::span<const float> values) {
+  constexpr std::uint32_t kNumber = schema::attribute::kFloats;
+  std::vector<Field> fields;
+  for (const float value : values) fields.push_back(float_field(kNumber, value));
+  put_list(node, attribute, kNumber, packed_field(kNumber, values), std::move(fields));
+}
+
+void Editor::set_list(const Node& node, const Attribute& attribute,
+                      std::span<const std::int64_t> values) {
+  constexpr std::uint32_t kNumber = schema::attribute::kInts;
+  std::vector<Field> fields;
+  for (const std::int64_t value : values)
+    fields.push_back(varint_field(kNumber, static_cast<std::uint64_t>(value)));
+  put_list(node, attribute, kNumber, packed_field(kNumber, values), std::move(fields));
+}
+
+void Editor::set_list(const Node& node, const Attribute& attribute,
+                      std::span<const std::string> values) {
+  constexpr std::uint32_t kNumber = schema::attribute::kStrings;
+  std::vector<Field> fields;
+  for (const std::string& value : values) fields.push_back(bytes_field(kNumber, value));
+  put_list(node, attribute, kNumber, Field(), std::move(fields));
 }
 
 bool Editor::only_reader(const std::string& value, const Node& node) const {
@@ -170,6 +213,15 @@ void Editor::set_input(const Node& node, std::size_t input, const std::string& n
   }
 }
 
+void Editor::put_input(const Node& node, std::size_t input, const std::string& name) {
+  if (input < node.inputs.size()) return set_input(node, input, name);
+  Message& message = node_message(node);
+  const auto last =
+      std::find_if(message.fields.rbegin(), message.fields.rend(),
+                   [](const Field& field) { return field.number == schema::node::kInput; });
+  message.fields.insert(last.base(), bytes_field(schema::node::kInput, name));
+}
+
 void Editor::drop_producer(const std::string& value) {
   const Node* node = model_.graph().producer(value);
   if (node == nullptr) return;
@@ -189,6 +241,25 @@ void Editor::drop_producer(const std::string& value) {
     }
     drop_initializer(input);
     drop_producer(input);
+  }
+}
+
+void Editor::make_identity(const Node& node, std::size_t input) {
+  std::size_t inputs = 0, outputs = 0;
+  for (Field& field : node_message(node).fields) {
+    if (field.number == schema::node::kInput) field.removed = inputs++ != input;
+    if (field.number == schema::node::kOutput) field.removed = outputs++ != 0;
+    if (field.number == schema::node::kAttribute) field.removed = true;
+    if (field.number == schema::node::kOpType) set_text(field, "Identity");
+  }
+  const auto index = static_cast<std::size_t>(&node - model_.graph().nodes.data());
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto found = readers_.find(node.inputs[i]);
+    if (i == input || found == readers_.end()) continue;
+    std::erase(found->second.nodes, index);
+    if (found->second.count() != 0 || found->second.subgraph) continue;
+    drop_initializer(node.inputs[i]);
+    drop_producer(node.inputs[i]);
   }
 }
 
@@ -231,16 +302,15 @@ void Editor::set_value_info(const std::string& name, const std::vector<std::size
 }
 
 void Editor::insert_after(const Node& node, Message message) {
-  OUBLI_ASSERT(!pending_);
-  pending_ = {node.field, std::move(message)};
+  pending_.emplace_back(node.field, std::move(message));
 }
 
 Patches Editor::finish() {
-  if (pending_) {
-    graph_.fields.insert(graph_.fields.begin() + static_cast<std::ptrdiff_t>(pending_->first) + 1,
-                         message_field(schema::graph::kNode, std::move(pending_->second)));
-    pending_.reset();
-  }
+  std::ranges::stable_sort(pending_, {}, [](const auto& entry) { return entry.first; });
+  for (auto entry = pending_.rbegin(); entry != pending_.rend(); ++entry)
+    graph_.fields.insert(graph_.fields.begin() + static_cast<std::ptrdiff_t>(entry->first) + 1,
+                         message_field(schema::graph::kNode, std::move(entry->second)));
+  pending_.clear();
   std::vector<std::string> kept;
   Patches patches = external_.patches(kept);
   for (const std::string& name : kept) keep_old(name);

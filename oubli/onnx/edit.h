@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -54,9 +55,18 @@ class Editor {
   void add_initializer(const std::string& name, const Tensor& tensor,
                        const std::vector<std::size_t>& shape);
   void set_input(const Node& node, std::size_t input, const std::string& name);
-  // Takes effect with finish(): insertions move the positions of later fields. At most one.
+  // The same where the node may have no such input yet, but has all before it.
+  void put_input(const Node& node, std::size_t input, const std::string& name);
+  // Another list for an attribute of a node, in the encoding that it had.
+  void set_list(const Node& node, const Attribute& attribute, std::span<const float> values);
+  void set_list(const Node& node, const Attribute& attribute, std::span<const std::int64_t> values);
+  void set_list(const Node& node, const Attribute& attribute, std::span<const std::string> values);
+  // Takes effect with finish(): insertions move the positions of later fields. Several after one
+  // node stand in the order in which they came.
   void insert_after(const Node& node, Message message);
 
+  // Has `node` pass on its input number `input`. Stored values that only it read go.
+  void make_identity(const Node& node, std::size_t input);
   void drop_initializer(const std::string& name);
   // A node that nothing reads.
   void drop_dead_node(const Node& node);
@@ -77,6 +87,9 @@ class Editor {
   [[nodiscard]] bool kept_old() const { return kept_old_; }
 
  private:
+  // `packed`: all of them in one field.
+  void put_list(const Node& node, const Attribute& attribute, std::uint32_t number, Field packed,
+                std::vector<Field> one_each);
   void keep_old(const std::string& value);
   // Removes the node that makes `value`, then everything constant that nothing reads any more.
   void drop_producer(const std::string& value);
@@ -86,8 +99,8 @@ class Editor {
   Message& graph_;
   std::map<std::string, Readers, std::less<>> readers_;
   ExternalUse external_;
-  std::optional<std::pair<std::size_t, Message>> pending_;
-  std::set<std::string> made_;  // names given to new tensors
+  std::vector<std::pair<std::size_t, Message>> pending_;  // behind that field
+  std::set<std::string> made_;                            // names given to new tensors
   std::vector<std::string> findings_;
   bool kept_old_ = false;
 };

@@ -21,6 +21,7 @@ class Shapes {
     bool batch = false;                 // the number of samples
   };
   using Shape = std::vector<Extent>;
+  static constexpr std::size_t kHighestRank = 16;  // of what is followed
 
   // One number of a shape that the graph computes (Shape, Gather, Concat, ...).
   struct Entry {
@@ -37,6 +38,8 @@ class Shapes {
 
   // nullptr: not even the rank is known, or what is declared contradicts what follows.
   [[nodiscard]] const Shape* shape(std::string_view value) const;
+  // That of what `node` reads as its input number `input`.
+  [[nodiscard]] const Shape* input_shape(const Node& node, std::size_t input) const;
   // The elements of the vector of integers that `node` reads as its input number `input`.
   [[nodiscard]] std::optional<std::vector<Entry>> entries(const Node& node,
                                                           std::size_t input) const;
@@ -46,15 +49,6 @@ class Shapes {
   void declare(const ValueInfo& info);
   void set(const std::string& value, std::optional<Shape> inferred);
   void infer(const Node& node);
-  [[nodiscard]] std::optional<Shape> result_of(const Node& node) const;
-  [[nodiscard]] std::optional<std::vector<Entry>> numbers_of(const Node& node) const;
-  [[nodiscard]] std::optional<Shape> broadcast(const Node& node) const;
-  [[nodiscard]] std::optional<Shape> matmul(const Node& node) const;
-  [[nodiscard]] std::optional<Shape> window(const Node& node) const;
-  [[nodiscard]] std::optional<Shape> reshape(const Node& node) const;
-  [[nodiscard]] std::optional<Shape> squeeze(const Node& node, const Shape& from) const;
-  [[nodiscard]] std::optional<Shape> reduce(const Node& node, const Shape& from) const;
-  [[nodiscard]] const Shape* input_shape(const Node& node, std::size_t input) const;
 
   const Model& model_;
   std::set<std::string, std::less<>> batch_symbols_;

@@ -295,40 +295,35 @@ std::string certificate(const json& document, const CertificateWords& words) {
       kVersion, escape(facts.model), style_sheet(), kSheet, header, body);
 }
 
-std::string share_card(const json& document, const CertificateWords& words) {
+Card share_card(const json& document, const CertificateWords& words) {
+  constexpr std::uint32_t kSoft = 0x5b626c, kInk = 0x1b1e23, kGood = 0x00568a;
   const Facts facts = facts_of(document, words);
   const auto cut = [](const std::string& text, std::size_t most) {
-    return escape(display_width(text) > most ? text.substr(0, most) + "…" : text);
+    return display_width(text) > most ? text.substr(0, most) + "…" : text;
   };
-  std::string out =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" height=\"630\" viewBox=\"0 0 1200 "
-      "630\" font-family=\"system-ui, 'DejaVu Sans', sans-serif\">\n"
-      "<rect width=\"1200\" height=\"630\" fill=\"#fcfcfa\"/>\n"
-      "<rect width=\"16\" height=\"630\" fill=\"#00568a\"/>\n";
-  const auto line = [&](int y, int size, const char* fill, const std::string& text) {
-    out += fmt::format("<text x=\"64\" y=\"{}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", y, size,
-                       fill, text);
-  };
-  line(96, 28, "#5b626c", "Oubli · a class was forgotten, without retraining");
-  line(178, 60, "#1b1e23", cut(facts.classes, 34));
-  line(238, 34, "#1b1e23",
-       fmt::format("{}: {} → {} classes", cut(facts.model, 44), facts.before, facts.after));
+  Card card;
+  card.lines = {
+      {96, 28, kSoft, "Oubli · a class was forgotten, without retraining"},
+      {178, 60, kInk, cut(facts.classes, 34)},
+      {238, 34, kInk,
+       fmt::format("{}: {} → {} classes", cut(facts.model, 44), facts.before, facts.after)}};
   int y = 318;
   for (const Check& check : facts.checks) {
     if (check.state != Check::State::good) continue;
-    line(y, 30, "#00568a", fmt::format("✓ {}", escape(check.what)));
+    card.lines.push_back({y, 30, kGood, "✓ " + check.what});
     y += 44;
   }
-  line(548, 30, "#1b1e23", "Accuracy on the classes kept: " + escape(facts.accuracy));
-  line(598, 22, "#5b626c",
-       fmt::format("oubli verify · receipt {}", words.receipt_sha256.substr(0, 32)));
-  return out + "</svg>\n";
+  card.lines.push_back({548, 30, kInk, "Accuracy on the classes kept: " + facts.accuracy});
+  card.lines.push_back(
+      {598, 22, kSoft, "oubli verify · receipt " + words.receipt_sha256.substr(0, 32)});
+  return card;
 }
 
-std::filesystem::path card_path(const std::filesystem::path& page) {
-  std::filesystem::path card = page;
-  card.replace_extension(".card.svg");
-  return card;
+std::array<std::filesystem::path, 2> card_paths(const std::filesystem::path& page) {
+  std::array<std::filesystem::path, 2> paths{page, page};
+  paths[0].replace_extension(".card.svg");
+  paths[1].replace_extension(".card.png");
+  return paths;
 }
 
 void write_certificate(const std::filesystem::path& receipt, const std::filesystem::path& output,
@@ -341,7 +336,16 @@ void write_certificate(const std::filesystem::path& receipt, const std::filesyst
   if (words.date.empty() && ::stat(receipt.c_str(), &about) == 0)
     words.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(about.st_mtime));
   write_file(output, certificate(document, words), replace);
-  write_file(card_path(output), share_card(document, words), replace);
+  const Card card = share_card(document, words);
+  const auto [svg_path, png_path] = card_paths(output);
+  write_file(svg_path, svg(card), replace);
+  if (const auto font = card_font())
+    write_file(png_path, png(card, *font), replace);
+  else
+    say(
+        fmt::format("{} is not drawn: the font DejaVu Sans is missing (Debian: apt-get install "
+                    "fonts-dejavu-core)",
+                    png_path.string()));
   say(fmt::format("page: file://{}",
                   std::filesystem::absolute(output).lexically_normal().string()));
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "oubli/report/card.h"
 
 namespace oubli::report {
 
@@ -20,13 +23,14 @@ struct CertificateWords {
 // Self-contained HTML without script. Error{bad_input} if the receipt is damaged.
 [[nodiscard]] std::string certificate(const nlohmann::json& receipt, const CertificateWords& words);
 
-// The same in one picture of 1200 x 630 pixels, to be shown elsewhere: SVG.
-[[nodiscard]] std::string share_card(const nlohmann::json& receipt, const CertificateWords& words);
+// The same in one picture.
+[[nodiscard]] Card share_card(const nlohmann::json& receipt, const CertificateWords& words);
 
 // Reads the receipt at `receipt`, and writes the page to `output` and the card beside it, as
-// OUTPUT.card.svg. `date` and `classes` as above; an empty date is that of the receipt's file.
+// OUTPUT.card.svg and, where its font is installed, .card.png; else it says so. `date` and
+// `classes` as above; an empty date is that of the receipt's file.
 void write_certificate(const std::filesystem::path& receipt, const std::filesystem::path& output,
                        bool replace, CertificateWords words);
-[[nodiscard]] std::filesystem::path card_path(const std::filesystem::path& page);
+[[nodiscard]] std::array<std::filesystem::path, 2> card_paths(const std::filesystem::path& page);
 
 }  // namespace oubli::report

@@ -25,6 +25,8 @@ void add_methods(ReportData& data, const MethodsResult& result) {
                 50 + 50 * std::max(0.0, *least->ten_answers.value));
   methods.note = explanation(result);
   methods.table = to_table(result);
+  data.markdown +=
+      fmt::format("### Every way to forget\n\n{}\n{}\n", methods.note, methods.table.markdown());
   methods.table.columns.insert(methods.table.columns.begin(), {"no.", TextTable::Align::right});
   for (std::size_t i = 0; i < methods.table.rows.size(); ++i)
     methods.table.rows[i].insert(methods.table.rows[i].begin(),

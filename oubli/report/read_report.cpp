@@ -114,6 +114,13 @@ ReportData read_report(std::span<const fs::path> inputs) {
   return data;
 }
 
+std::string tables_as_markdown(std::span<const fs::path> inputs) {
+  ReportData data = read_report(inputs);
+  if (data.markdown.empty())
+    fail(ErrorCode::usage, "--markdown: nothing here has tables; results.json and methods.json do");
+  return std::move(data.markdown);
+}
+
 void write_report(std::span<const fs::path> inputs, const fs::path& output, bool replace,
                   const std::string& method, const std::string& title, bool full) {
   prepare_output(output, replace);

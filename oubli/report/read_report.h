@@ -25,6 +25,10 @@ void write_report(std::span<const std::filesystem::path> inputs,
                   const std::filesystem::path& output, bool replace, const std::string& method = "",
                   const std::string& title = "", bool full = false);
 
+// The tables of a run's results.json and methods.json as Markdown, made again from their figures.
+// Error{usage} where there are none.
+[[nodiscard]] std::string tables_as_markdown(std::span<const std::filesystem::path> inputs);
+
 // The parts of it, one per format; `document` has passed the check of format and version.
 void add_results(ReportData& data, Results results);
 void add_audit(ReportData& data, AuditResult audit);

@@ -94,6 +94,7 @@ struct ReportData {
   std::vector<NamedTable> published;  // the paper's tables beside ours
   std::optional<Inversion> inversion;
   std::optional<Methods> methods;
+  std::string markdown;  // the tables of runs and methods, for documents
   std::vector<std::string> not_tested;
   std::vector<std::string> limits;
   std::vector<std::pair<std::string, std::string>> provenance;  // files, seed, version

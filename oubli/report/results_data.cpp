@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "oubli/experiment/results.h"
+#include "oubli/experiment/tables.h"
 #include "oubli/report/comparison.h"
 #include "oubli/report/html.h"
 #include "oubli/report/read_report.h"
@@ -159,6 +160,7 @@ DotChart each_class_chart(const Results& results) {
 
 void add_results(ReportData& data, Results results) {
   const std::size_t first = data.comparisons.size();
+  data.markdown += to_markdown(make_tables(results));
   // The one with the most networks is judged.
   std::ranges::stable_sort(results.parts, std::ranges::greater{}, &PartResult::seen);
   for (PartResult& part : results.parts) data.comparisons.push_back(comparison_of(std::move(part)));

@@ -71,7 +71,7 @@ TEST(Curvature, RidgeHeadIsWhereItsObjectiveIsFlat) {
 
 double accuracy(const Unlearned& result, const RivalInput& input) {
   const ImageSet retained = without_classes(input.train, input.split.forgotten);
-  return score(result.network.logits(retained), retained.labels).accuracy;
+  return nn::score(result.network.logits(retained), retained.labels).accuracy;
 }
 
 // Every image is in the sample here, so that the guard's accuracy is the training data's.
@@ -88,7 +88,7 @@ TEST(Curvature, TheGuardKeepsAccuracy) {
 // The old head is less sure of the class on features after a step against its gradient.
 TEST(Curvature, TheStepMovesTheClassAway) {
   const RivalInput input = test_request().input();
-  const Network moved = curvature_step(input)[0].network;
+  const nn::Network moved = curvature_step(input)[0].network;
   DenseChain chain = dense_chain(moved);
   chain.back() = dense_chain(input.network).back();
   const std::vector<std::size_t> images = images_of(input).forgotten;

@@ -17,7 +17,7 @@ Matrix<double> dampening_factors(MatrixView<const double> all, MatrixView<const 
   return factors;
 }
 
-std::vector<Matrix<double>> importances(const Network& network, const ImageSet& set,
+std::vector<Matrix<double>> importances(const nn::Network& network, const ImageSet& set,
                                         std::span<const std::size_t> images) {
   const DenseChain chain = dense_chain(network);
   const ChainPass pass = forward(chain, pixels(set, images));

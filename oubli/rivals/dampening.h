@@ -20,7 +20,8 @@ namespace oubli {
                                                double lambda);
 
 // Per layer, units x (inputs + 1), the mean square of the gradient of cross-entropy.
-[[nodiscard]] std::vector<Matrix<double>> importances(const Network& network, const ImageSet& set,
+[[nodiscard]] std::vector<Matrix<double>> importances(const nn::Network& network,
+                                                      const ImageSet& set,
                                                       std::span<const std::size_t> images);
 
 }  // namespace oubli

@@ -8,8 +8,8 @@ namespace oubli {
 
 using Eigen::Index;
 
-DenseChain dense_chain(const Network& network) {
-  const std::vector<LayerSpec>& layers = network.spec().layers;
+DenseChain dense_chain(const nn::Network& network) {
+  const std::vector<nn::LayerSpec>& layers = network.spec().layers;
   const auto refuse = [&] {
     fail(ErrorCode::usage,
          "{}: this method is written for networks of dense layers with biases, a relu after each",
@@ -17,11 +17,11 @@ DenseChain dense_chain(const Network& network) {
   };
   if (layers.size() % 2 != 0) refuse();
   for (std::size_t i = 0; i < layers.size(); i += 2)
-    if (layers[i].kind != LayerKind::dense || !layers[i].bias ||
-        layers[i + 1].kind != LayerKind::relu)
+    if (layers[i].kind != nn::LayerKind::dense || !layers[i].bias ||
+        layers[i + 1].kind != nn::LayerKind::relu)
       refuse();
   DenseChain chain;
-  const std::vector<Parameter>& parameters = network.parameters();
+  const std::vector<nn::Parameter>& parameters = network.parameters();
   OUBLI_ASSERT(parameters.size() == layers.size() + 2);
   for (std::size_t p = 0; p < parameters.size(); p += 2) {
     const std::size_t units = parameters[p].shape[0], inputs = parameters[p].shape[1];
@@ -39,13 +39,13 @@ DenseChain dense_chain(const Network& network) {
   return chain;
 }
 
-Network with_weights(const Network& network, const DenseChain& chain) {
-  NetworkSpec spec = network.spec();
+nn::Network with_weights(const nn::Network& network, const DenseChain& chain) {
+  nn::NetworkSpec spec = network.spec();
   spec.classes = static_cast<std::size_t>(chain.back().weights.rows());
-  std::vector<Parameter> parameters = network.parameters();
+  std::vector<nn::Parameter> parameters = network.parameters();
   for (std::size_t l = 0; l < chain.size(); ++l) {
-    Parameter& weight = parameters[2 * l];
-    Parameter& bias = parameters[2 * l + 1];
+    nn::Parameter& weight = parameters[2 * l];
+    nn::Parameter& bias = parameters[2 * l + 1];
     const RowMajorMatrix& values = chain[l].weights;
     weight.shape[0] = bias.shape[0] = static_cast<std::size_t>(values.rows());
     weight.values.clear();

@@ -22,9 +22,9 @@ struct DenseLayer {
 using DenseChain = std::vector<DenseLayer>;  // the head is the last
 
 // Error{usage} unless all layers are dense ones, with biases and a relu each.
-[[nodiscard]] DenseChain dense_chain(const Network& network);
+[[nodiscard]] DenseChain dense_chain(const nn::Network& network);
 // `network` with these weights; the head may have another number of rows.
-[[nodiscard]] Network with_weights(const Network& network, const DenseChain& chain);
+[[nodiscard]] nn::Network with_weights(const nn::Network& network, const DenseChain& chain);
 // `chain` without the forgotten outputs.
 [[nodiscard]] DenseChain without_outputs(DenseChain chain, const ClassSplit& split);
 

@@ -10,8 +10,8 @@
 
 namespace oubli {
 
-Descent::Descent(const Network& start, const ImageSet& set, std::size_t batch,
-                 const Optimizer& optimizer)
+Descent::Descent(const nn::Network& start, const ImageSet& set, std::size_t batch,
+                 const nn::Optimizer& optimizer)
     : spec_(start.spec()),
       set_(set),
       batch_(batch),
@@ -19,35 +19,37 @@ Descent::Descent(const Network& start, const ImageSet& set, std::size_t batch,
       store_(executor_for(batch).import_parameters(start.parameters())),
       updater_(optimizer, graph_, store_) {}
 
-Executor& Descent::executor_for(std::size_t size) {
+nn::Executor& Descent::executor_for(std::size_t size) {
   const auto found = executors_.find(size);
   if (found != executors_.end()) return found->second;
-  const Executor* like = executors_.empty() ? nullptr : &executors_.begin()->second;
-  return executors_.try_emplace(size, graph_, size, Executor::Mode::training, like).first->second;
+  const nn::Executor* like = executors_.empty() ? nullptr : &executors_.begin()->second;
+  return executors_.try_emplace(size, graph_, size, nn::Executor::Mode::training, like)
+      .first->second;
 }
 
 void Descent::run(std::span<const std::size_t> images, const Loss& loss,
                   const std::stop_token& stop) {
-  const SingleThread single;
-  const Shape shape{spec_.channels, spec_.height, spec_.width, false};
+  const nn::SingleThread single;
+  const nn::Shape shape{spec_.channels, spec_.height, spec_.width, false};
   for (std::size_t first = 0; first < images.size(); first += batch_) {
     throw_if_stopped(stop);
     const auto chosen = images.subspan(first, std::min(batch_, images.size() - first));
-    Executor& executor = executor_for(chosen.size());
+    nn::Executor& executor = executor_for(chosen.size());
     for (std::size_t i = 0; i < chosen.size(); ++i)
-      to_channels_last(shape, set_.image(chosen[i]), executor.input().data() + i * shape.size());
+      nn::to_channels_last(shape, set_.image(chosen[i]),
+                           executor.input().data() + i * shape.size());
     executor.prepare(store_);
     executor.forward(store_);
     loss(chosen, executor.logits(), executor.logits_gradient());
     updater_.begin_step();
     executor.backward(store_, &updater_);
   }
-  for (const Buffer& buffer : store_)
+  for (const nn::Buffer& buffer : store_)
     if (!std::ranges::all_of(buffer.span(), [](float w) { return std::isfinite(w); }))
       fail(ErrorCode::unfilterable, "training diverged: a weight is not a finite number");
 }
 
-Network Descent::network() const {
+nn::Network Descent::network() const {
   return {spec_, executors_.begin()->second.export_parameters(store_)};
 }
 
@@ -57,7 +59,7 @@ Descent::Loss label_loss(std::span<const std::uint32_t> labels, std::size_t clas
     std::vector<std::uint32_t> chosen;
     chosen.reserve(images.size());
     for (const std::size_t i : images) chosen.push_back(labels[i]);
-    (void)kernels::cross_entropy(logits, classes, chosen, gradient.data());
+    (void)nn::kernels::cross_entropy(logits, classes, chosen, gradient.data());
     if (sign != 1)
       for (float& g : gradient) g *= sign;
   };

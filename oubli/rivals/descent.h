@@ -25,23 +25,24 @@ class Descent {
                                   std::span<const float> logits, std::span<float> gradient)>;
 
   // `set` must outlive it.
-  Descent(const Network& start, const ImageSet& set, std::size_t batch, const Optimizer& optimizer);
+  Descent(const nn::Network& start, const ImageSet& set, std::size_t batch,
+          const nn::Optimizer& optimizer);
 
   // A step for each batch of `images`, in order. Error{unfilterable} if weights are not finite
   // afterwards.
   void run(std::span<const std::size_t> images, const Loss& loss, const std::stop_token& stop);
-  [[nodiscard]] Network network() const;
+  [[nodiscard]] nn::Network network() const;
 
  private:
-  Executor& executor_for(std::size_t size);
+  nn::Executor& executor_for(std::size_t size);
 
-  NetworkSpec spec_;
+  nn::NetworkSpec spec_;
   const ImageSet& set_;
   std::size_t batch_;
-  Graph graph_;
-  std::map<std::size_t, Executor> executors_;  // by batch size
-  ParameterStore store_;
-  Updater updater_;
+  nn::Graph graph_;
+  std::map<std::size_t, nn::Executor> executors_;  // by batch size
+  nn::ParameterStore store_;
+  nn::Updater updater_;
 };
 
 // Cross-entropy with these labels (one per image of the set); sign -1 climbs.

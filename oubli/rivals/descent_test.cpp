@@ -10,14 +10,14 @@
 namespace oubli {
 namespace {
 
-const Optimizer kPlain{.kind = Optimizer::Kind::sgd, .learning_rate = 0.5, .momentum = 0};
+const nn::Optimizer kPlain{.kind = nn::Optimizer::Kind::sgd, .learning_rate = 0.5, .momentum = 0};
 
 // The loss of the network on `images` with one number of its parameters moved by `by`.
-double loss_with(const Network& network, const ImageSet& images, std::size_t parameter,
+double loss_with(const nn::Network& network, const ImageSet& images, std::size_t parameter,
                  std::size_t element, float by) {
-  std::vector<Parameter> parameters = network.parameters();
+  std::vector<nn::Parameter> parameters = network.parameters();
   parameters[parameter].values[element] += by;
-  return score(Network(network.spec(), parameters).logits(images), images.labels).loss;
+  return nn::score(nn::Network(network.spec(), parameters).logits(images), images.labels).loss;
 }
 
 TEST(Descent, OneStepFollowsTheGradientAndMinusOneClimbsIt) {
@@ -27,7 +27,7 @@ TEST(Descent, OneStepFollowsTheGradientAndMinusOneClimbsIt) {
   for (const float sign : {1.0F, -1.0F}) {
     Descent descent(request.network, request.train, images.size(), kPlain);
     descent.run(images, label_loss(request.train.labels, 4, sign), {});
-    const Network after = descent.network();
+    const nn::Network after = descent.network();
     for (std::size_t p = 0; p < after.parameters().size(); ++p) {
       const std::vector<float>& old = request.network.parameters()[p].values;
       for (const std::size_t element : {std::size_t{0}, old.size() / 2, old.size() - 1}) {
@@ -76,7 +76,7 @@ TEST(Descent, CertainProbabilitiesAreLabels) {
 
 TEST(Descent, RefusesWeightsThatAreNoNumbers) {
   const TestRequest& request = test_request();
-  Optimizer wild = kPlain;
+  nn::Optimizer wild = kPlain;
   wild.learning_rate = 1e38;
   Descent descent(request.network, request.train, 2, wild);
   const std::vector<std::size_t> images{0, 1, 2, 3, 4, 5};

@@ -34,7 +34,7 @@ Unlearned filtered(const RivalInput& input, Method method) {
   const NewHead filtered = plan.filter.apply(head);
   OUBLI_ASSERT(filtered.bias.has_value());
   const std::vector<double> new_bias = to_vector(filtered.bias->view("new bias"));
-  Network result = input.network;
+  nn::Network result = input.network;
   result.set_head(to_float_matrix(filtered.weights.view("new head")),
                   std::vector<float>(new_bias.begin(), new_bias.end()));
   return meter.unlearned(std::move(result));
@@ -56,12 +56,12 @@ std::vector<Rival> filtering_rivals() {
 
 Unlearned refit(const RivalInput& input) {
   Meter meter;
-  TrainOptions options = input.recipe;
+  nn::TrainOptions options = input.recipe;
   options.without = input.split.forgotten;
-  Network result = refit_head(input.network, input.train, options, input.stop);
+  nn::Network result = nn::refit_head(input.network, input.train, options, input.stop);
   const auto samples = static_cast<double>(images_of(input).retained.size());
   double weights = 0;
-  for (const Parameter& parameter : input.network.parameters())
+  for (const nn::Parameter& parameter : input.network.parameters())
     weights += static_cast<double>(parameter.values.size());
   const auto head = static_cast<double>(result.head_weights().flat().size());
   meter.add_forward(samples);

@@ -140,7 +140,7 @@ Unlearned leace(const RivalInput& input) {
   const Eraser eraser = leace_eraser(features, concepts);
 
   // W (x - C (x - m)) + b
-  const Network naive = without_outputs(input.network, input.split);
+  const nn::Network naive = without_outputs(input.network, input.split);
   const auto weights = naive.head_weights();
   const Matrix<double> copy(weights.rows(), weights.cols(),
                             {weights.flat().begin(), weights.flat().end()});
@@ -156,7 +156,7 @@ Unlearned leace(const RivalInput& input) {
     }
     bias.push_back(static_cast<float>(shift));
   }
-  Network result = naive;
+  nn::Network result = naive;
   result.set_head(head, bias);
   return meter.unlearned(std::move(result));
 }
@@ -169,7 +169,7 @@ Unlearned pour_projection(const RivalInput& input) {
     for (std::size_t j = 0; j < all.cols(); ++j)
       along(eigen_index(j), eigen_index(c)) = static_cast<double>(all(input.split.forgotten[c], j));
   const MatrixXd inverse = along.completeOrthogonalDecomposition().pseudoInverse();
-  Network result = without_outputs(input.network, input.split);
+  nn::Network result = without_outputs(input.network, input.split);
   const auto kept = result.head_weights();
   const Matrix<double> copy(kept.rows(), kept.cols(), {kept.flat().begin(), kept.flat().end()});
   const RowMajorMatrix removed = (eigen(copy.view()) * along) * inverse;

@@ -71,7 +71,7 @@ TEST(Leace, ProjectingOutTheDifferenceOfMeansMovesMore) {
 
 TEST(Leace, FeaturesOfTheNetworkTellItsHeadNothingLinear) {
   const RivalInput input = test_request().input();
-  const Network erased = leace(input).network;
+  const nn::Network erased = leace(input).network;
   const Matrix<float> logits = erased.logits(input.train);
   RowMajorMatrix x(300 * 4, 3);
   Eigen::VectorXd z(300 * 4);
@@ -100,16 +100,16 @@ TEST(KodgeRoy, SpacesWeighDirectionsByTheirShare) {
 TEST(KodgeRoy, RetainedClassesAreStillTold) {
   const RivalInput input = test_request().input();
   const ImageSet retained = without_classes(input.train, input.split.forgotten);
-  const Network naive = without_outputs(input.network, input.split);
-  const Network projected = kodge_roy(input).network;
+  const nn::Network naive = without_outputs(input.network, input.split);
+  const nn::Network projected = kodge_roy(input).network;
   EXPECT_NE(projected.parameters(), naive.parameters());
-  EXPECT_GT(score(projected.logits(retained), retained.labels).accuracy,
-            score(naive.logits(retained), retained.labels).accuracy - 0.1);
+  EXPECT_GT(nn::score(projected.logits(retained), retained.labels).accuracy,
+            nn::score(naive.logits(retained), retained.labels).accuracy - 0.1);
 }
 
 TEST(PourP, FeaturesAlongTheForgottenRowsCountNoMore) {
   const RivalInput input = test_request().input({2, 0});
-  const Network projected = pour_projection(input).network;
+  const nn::Network projected = pour_projection(input).network;
   const auto head = projected.head_weights();
   const auto old = input.network.head_weights();
   for (std::size_t i = 0; i < head.rows(); ++i) {

@@ -49,7 +49,7 @@ std::vector<Rival> all_rivals() {
 
 Meter::Meter() : begin_(thread_seconds()) {}
 
-Unlearned Meter::unlearned(Network network) const {
+Unlearned Meter::unlearned(nn::Network network) const {
   return {std::move(network), gradients_, thread_seconds() - begin_};
 }
 
@@ -73,7 +73,7 @@ TrainingImages sample_images(const RivalInput& input, std::size_t per_class) {
   return images;
 }
 
-Network without_outputs(const Network& network, const ClassSplit& split) {
+nn::Network without_outputs(const nn::Network& network, const ClassSplit& split) {
   const auto weights = network.head_weights();
   Matrix<float> kept(split.retained.size(), weights.cols());
   std::vector<float> bias;
@@ -81,7 +81,7 @@ Network without_outputs(const Network& network, const ClassSplit& split) {
     std::ranges::copy(weights.row(split.retained[i]), kept.row(i).begin());
     bias.push_back(network.head_bias()[split.retained[i]]);
   }
-  Network result = network;
+  nn::Network result = network;
   result.set_head(kept, bias);
   return result;
 }

@@ -20,10 +20,11 @@ namespace oubli {
 // and a seed to a network of the retained classes.
 
 struct RivalInput {
-  const Network& network;  // trained on everything
-  const ImageSet& train;   // what it was trained on
+  const nn::Network& network;  // trained on everything
+  const ImageSet& train;       // what it was trained on
   ClassSplit split;
-  TrainOptions recipe;  // how such networks are trained; its seed and model address random numbers
+  nn::TrainOptions
+      recipe;  // how such networks are trained; its seed and model address random numbers
   std::stop_token stop = {};
 };
 
@@ -31,7 +32,7 @@ struct RivalInput {
 // the whole network; forward alone is a third of one; through a part of the network, that part's
 // share of the weights) and in seconds of processor time.
 struct Unlearned {
-  Network network;  // one output per retained class
+  nn::Network network;  // one output per retained class
   double gradients = 0;
   double seconds = 0;
 };
@@ -54,7 +55,7 @@ class Meter {
   Meter();
   void add_gradients(double samples) { gradients_ += samples; }
   void add_forward(double samples) { gradients_ += samples / 3; }
-  [[nodiscard]] Unlearned unlearned(Network network) const;
+  [[nodiscard]] Unlearned unlearned(nn::Network network) const;
 
  private:
   double begin_;
@@ -73,7 +74,7 @@ inline constexpr std::size_t kSamplesPerClass = 1000;
                                            std::size_t per_class = kSamplesPerClass);
 
 // The network without the output units of forgotten classes.
-[[nodiscard]] Network without_outputs(const Network& network, const ClassSplit& split);
+[[nodiscard]] nn::Network without_outputs(const nn::Network& network, const ClassSplit& split);
 
 // Addresses the random numbers of one purpose: they depend on the network and the request, too.
 [[nodiscard]] std::uint64_t random_task(const RivalInput& input, const char* purpose,

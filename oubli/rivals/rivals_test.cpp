@@ -17,9 +17,9 @@
 namespace oubli {
 namespace {
 
-Score retained_score(const Network& network, const RivalInput& input) {
+nn::Score retained_score(const nn::Network& network, const RivalInput& input) {
   const ImageSet retained = without_classes(input.train, input.split.forgotten);
-  return score(network.logits(retained), retained.labels);
+  return nn::score(network.logits(retained), retained.labels);
 }
 
 TEST(Rivals, GiveEveryStageANetworkOfTheRetainedClassesAndACost) {
@@ -74,27 +74,27 @@ TEST(Filtering, NaiveCutsAndNormalizationMovesAllLogitsAlike) {
 TEST(Training, FineTuningGoesOnFromTheNetwork) {
   const RivalInput input = test_request().input();
   const auto results = fine_tuning(input);
-  const Network naive = without_outputs(input.network, input.split);
+  const nn::Network naive = without_outputs(input.network, input.split);
   EXPECT_LT(retained_score(results[2].network, input).loss, retained_score(naive, input).loss);
   EXPECT_EQ(results[1].gradients, 900);
   EXPECT_EQ(results[2].gradients, 1800);
   EXPECT_EQ(results[0].gradients, 256);  // a quarter, in whole batches
 }
 
-double forgotten_loss(const Network& network, const RivalInput& input) {
+double forgotten_loss(const nn::Network& network, const RivalInput& input) {
   const ImageSet images = select_images(input.train, images_of(input).forgotten);
-  return score(network.logits(images), images.labels).loss;
+  return nn::score(network.logits(images), images.labels).loss;
 }
 
 TEST(Training, AscentRaisesTheForgottenLoss) {
   const RivalInput input = test_request().input();
   Meter meter;
-  const Network ascended = ascend(input, meter);
+  const nn::Network ascended = ascend(input, meter);
   EXPECT_GT(forgotten_loss(ascended, input), forgotten_loss(input.network, input) + 0.1);
 }
 
 // How far answers to forgotten samples are from those of `teacher`, as probabilities.
-double distance(const Network& network, const Network& teacher, const RivalInput& input) {
+double distance(const nn::Network& network, const nn::Network& teacher, const RivalInput& input) {
   const ImageSet images = select_images(input.train, images_of(input).forgotten);
   Matrix<float> ours = network.logits(images), theirs = teacher.logits(images);
   softmax(ours);
@@ -108,7 +108,7 @@ double distance(const Network& network, const Network& teacher, const RivalInput
 TEST(Training, ATransplantTeachesTheAscendedAnswers) {
   const RivalInput input = test_request().input();
   const auto results = gradient_ascent(input);
-  const Network naive = without_outputs(input.network, input.split);
+  const nn::Network naive = without_outputs(input.network, input.split);
   EXPECT_LT(distance(results[1].network, results[0].network, input),
             distance(naive, results[0].network, input));
 }
@@ -131,7 +131,7 @@ TEST(Training, RandomLabelsAreEvenAndOthersTheirOwn) {
 TEST(Training, ShortRetrainingKnowsNothingOfTheNetwork) {
   const TestRequest& request = test_request();
   const RivalInput input = request.input();
-  const Network other(small_network(), 99, 99);
+  const nn::Network other(small_network(), 99, 99);
   RivalInput from_other{
       .network = other, .train = input.train, .split = input.split, .recipe = input.recipe};
   const auto results = short_retraining(input);
@@ -142,7 +142,7 @@ TEST(Training, ShortRetrainingKnowsNothingOfTheNetwork) {
 
 TEST(Training, RefitLeavesFeaturesAlone) {
   const RivalInput input = test_request().input();
-  const Network after = refit(input).network;
+  const nn::Network after = refit(input).network;
   EXPECT_EQ(after.features(input.train), input.network.features(input.train));
 }
 
@@ -156,7 +156,7 @@ TEST(DenseChain, ComputesWhatTheNetworkDoes) {
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t j = 0; j < 4; ++j)
       EXPECT_NEAR(logits(eigen_index(i), eigen_index(j)), static_cast<double>(wanted(i, j)), 1e-4);
-  const Network cnn(cnn_network(4), 1, 1);
+  const nn::Network cnn(nn::cnn_network(4), 1, 1);
   EXPECT_THROW((void)dense_chain(cnn), Error);
 }
 

@@ -32,24 +32,24 @@ inline ImageSet quarter_images(std::size_t count, std::uint64_t seed = 1) {
   return set;
 }
 
-inline NetworkSpec small_network() {
+inline nn::NetworkSpec small_network() {
   return {.name = "small",
           .channels = 1,
           .height = 6,
           .width = 6,
           .classes = 4,
-          .layers = {dense(12), LayerSpec{}}};
+          .layers = {nn::dense(12), nn::LayerSpec{}}};
 }
 
 struct TestRequest {
   ImageSet train = quarter_images(1200);
-  TrainOptions recipe{.epochs = 6,
-                      .batch = 32,
-                      .optimizer = {.learning_rate = 5e-3},
-                      .seed = 7,
-                      .model = 3,
-                      .without = {}};
-  Network network = oubli::train(small_network(), train, recipe);
+  nn::TrainOptions recipe{.epochs = 6,
+                          .batch = 32,
+                          .optimizer = {.learning_rate = 5e-3},
+                          .seed = 7,
+                          .model = 3,
+                          .without = {}};
+  nn::Network network = nn::train(small_network(), train, recipe);
 
   [[nodiscard]] RivalInput input(std::vector<std::size_t> forget = {2}) const {
     return {.network = network,

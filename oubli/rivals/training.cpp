@@ -26,15 +26,15 @@ std::vector<std::uint32_t> new_labels(const RivalInput& input) {
   return labels;
 }
 
-Matrix<float> probabilities(const Network& network, const ImageSet& images) {
+Matrix<float> probabilities(const nn::Network& network, const ImageSet& images) {
   Matrix<float> rows = network.logits(images);
   softmax(rows);
   return rows;
 }
 
 // `student` is taught the teacher's answers to forgotten samples and its own to retained ones.
-Network transplant(const RivalInput& input, const Network& teacher, Meter& meter) {
-  const Network student = without_outputs(input.network, input.split);
+nn::Network transplant(const RivalInput& input, const nn::Network& teacher, Meter& meter) {
+  const nn::Network student = without_outputs(input.network, input.split);
   const TrainingImages all = images_of(input);
   const std::size_t count = all.retained.size() / kTransplantShare;
   const std::vector<std::size_t> forgotten = shuffled(all.forgotten, input, "rival transplanted");
@@ -42,7 +42,7 @@ Network transplant(const RivalInput& input, const Network& teacher, Meter& meter
   std::vector<std::size_t> images;
   std::map<std::size_t, std::size_t> row_of;
   std::vector<float> targets;
-  const auto add = [&](std::span<const std::size_t> chosen, const Network& network) {
+  const auto add = [&](std::span<const std::size_t> chosen, const nn::Network& network) {
     const Matrix<float> answers = probabilities(network, select_images(input.train, chosen));
     targets.insert(targets.end(), answers.flat().begin(), answers.flat().end());
     for (const std::size_t i : chosen) {
@@ -66,7 +66,7 @@ std::vector<Unlearned> fine_tuning(const RivalInput& input) {
   Meter meter;
   const std::vector<std::size_t> retained = images_of(input).retained;
   const std::vector<std::uint32_t> labels = new_labels(input);
-  const Network start = without_outputs(input.network, input.split);
+  const nn::Network start = without_outputs(input.network, input.split);
   Descent descent(start, input.train, input.recipe.batch, input.recipe.optimizer);
   const auto loss = label_loss(labels, start.classes());
   std::vector<Unlearned> results;
@@ -86,7 +86,7 @@ std::vector<Unlearned> fine_tuning(const RivalInput& input) {
   return results;
 }
 
-Network ascend(const RivalInput& input, Meter& meter) {
+nn::Network ascend(const RivalInput& input, Meter& meter) {
   const std::vector<std::size_t> forgotten =
       shuffled(images_of(input).forgotten, input, "rival ascent");
   const auto images = first_of(forgotten, kAscentSteps * input.recipe.batch);
@@ -98,11 +98,11 @@ Network ascend(const RivalInput& input, Meter& meter) {
 
 std::vector<Unlearned> gradient_ascent(const RivalInput& input) {
   Meter meter;
-  const Network ascended = without_outputs(ascend(input, meter), input.split);
+  const nn::Network ascended = without_outputs(ascend(input, meter), input.split);
   std::vector<Unlearned> results;
   results.push_back(meter.unlearned(ascended));
   results.push_back(meter.unlearned(ascended));
-  Network transplanted = transplant(input, ascended, meter);
+  nn::Network transplanted = transplant(input, ascended, meter);
   results.back() = meter.unlearned(std::move(transplanted));
   return results;
 }
@@ -124,7 +124,7 @@ Unlearned random_labels(const RivalInput& input) {
   const auto beside = first_of(retained, all.forgotten.size());
   images.insert(images.end(), beside.begin(), beside.end());
   const std::vector<std::uint32_t> labels = labels_with_random(input);
-  const Network start = without_outputs(input.network, input.split);
+  const nn::Network start = without_outputs(input.network, input.split);
   Descent descent(start, input.train, input.recipe.batch, input.recipe.optimizer);
   descent.run(shuffled(images, input, "rival relabelled"), label_loss(labels, start.classes()),
               input.stop);
@@ -136,9 +136,9 @@ std::vector<Unlearned> short_retraining(const RivalInput& input) {
   Meter meter;
   const std::vector<std::size_t> retained = images_of(input).retained;
   const std::vector<std::uint32_t> labels = new_labels(input);
-  NetworkSpec spec = input.network.spec();
+  nn::NetworkSpec spec = input.network.spec();
   spec.classes = input.split.retained.size();
-  const Network fresh(spec, input.recipe.seed, random_task(input, "rival retraining"));
+  const nn::Network fresh(spec, input.recipe.seed, random_task(input, "rival retraining"));
   Descent descent(fresh, input.train, input.recipe.batch, input.recipe.optimizer);
   std::vector<Unlearned> results;
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {

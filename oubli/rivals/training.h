@@ -19,7 +19,7 @@ namespace oubli {
 [[nodiscard]] std::vector<Unlearned> gradient_ascent(const RivalInput& input);
 
 // The ascended network, still with all its outputs.
-[[nodiscard]] Network ascend(const RivalInput& input, Meter& meter);
+[[nodiscard]] nn::Network ascend(const RivalInput& input, Meter& meter);
 
 // Forgotten samples are given random other labels and trained on, beside as many retained ones
 // [Graves, Nagisetty and Ganesh, "Amnesiac machine learning", AAAI 2021].

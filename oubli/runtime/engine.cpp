@@ -132,7 +132,7 @@ class RuntimeEngine final : public Engine {
 // A network computes for one thread at a time: every caller borrows a copy.
 class NetworkModel final : public RunnableModel {
  public:
-  explicit NetworkModel(Network network) : original_(std::move(network)) {}
+  explicit NetworkModel(nn::Network network) : original_(std::move(network)) {}
 
   [[nodiscard]] ModelOutputs run(const std::map<std::string, TensorView>& inputs,
                                  std::size_t samples, bool /*all_outputs*/) const override {
@@ -140,8 +140,8 @@ class NetworkModel final : public RunnableModel {
     std::vector<float> values(images.count());
     decode(images.dtype, images.bytes, std::span<float>(values));
     const std::size_t rows = images.shape.at(0);
-    std::unique_ptr<Network> copy = borrow();
-    Network::Outputs made = copy->outputs(
+    std::unique_ptr<nn::Network> copy = borrow();
+    nn::Network::Outputs made = copy->outputs(
         MatrixView<const float>(values.data(), rows, values.size() / rows).middle_rows(0, samples));
     const std::scoped_lock lock(mutex_);
     idle_.push_back(std::move(copy));
@@ -149,24 +149,24 @@ class NetworkModel final : public RunnableModel {
   }
 
  private:
-  std::unique_ptr<Network> borrow() const {
+  std::unique_ptr<nn::Network> borrow() const {
     const std::scoped_lock lock(mutex_);
-    if (idle_.empty()) return std::make_unique<Network>(original_);
-    std::unique_ptr<Network> copy = std::move(idle_.back());
+    if (idle_.empty()) return std::make_unique<nn::Network>(original_);
+    std::unique_ptr<nn::Network> copy = std::move(idle_.back());
     idle_.pop_back();
     return copy;
   }
 
-  const Network original_;
+  const nn::Network original_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Network>> idle_;
+  mutable std::vector<std::unique_ptr<nn::Network>> idle_;
 };
 
 class NetworkEngine final : public Engine {
  public:
   [[nodiscard]] std::string describe() const override { return "built in (oubli/nn)"; }
   [[nodiscard]] std::unique_ptr<RunnableModel> load(const OnnxModel& model) const override {
-    std::optional<NamedNetwork> own = network_in(model.model());
+    std::optional<nn::NamedNetwork> own = nn::network_in(model.model());
     if (!own)
       fail(ErrorCode::missing, "{}: needs ONNX Runtime; run 'oubli get-runtime'",
            model.model().what());
@@ -187,7 +187,7 @@ std::shared_ptr<const Engine> engine_for(const OnnxModel& model,
   try {
     return onnx_runtime_engine(OnnxRuntime::open(library));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::missing || library || !network_in(model.model())) throw;
+    if (error.code() != ErrorCode::missing || library || !nn::network_in(model.model())) throw;
     say_detail(fmt::format("{}; running the network on oubli/nn", error.what()));
     return built_in_engine();
   }

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "oubli/base/interrupt.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/workers.h"
+#include "oubli/onnx/shapes.h"
 
 namespace oubli {
 
@@ -53,34 +58,108 @@ std::size_t fixed_batch_of(const onnx::ValueInfo& input) {
   return batch && *batch > 0 ? static_cast<std::size_t>(*batch) : 0;
 }
 
+// What a batch may take: what the largest operation reads and makes. Runtimes keep two or three
+// times as much.
+constexpr double kBatchBytes = 32e6;
+
+// Bytes per sample of the largest operation's input and output, as far as shapes are known.
+double bytes_per_sample(const onnx::Model& model) {
+  const onnx::Shapes shapes(model);
+  const auto size_of_value = [&](const std::string& name) {
+    const onnx::Shapes::Shape* const shape = shapes.shape(name);
+    double size = sizeof(float);
+    bool batch = false;
+    for (const auto& extent : shape != nullptr ? *shape : onnx::Shapes::Shape()) {
+      batch = batch || extent.batch;
+      if (!extent.batch) size *= static_cast<double>(extent.value.value_or(1));
+    }
+    return batch ? size : 0;  // what there is once for all samples does not count
+  };
+  double most = 0;
+  for (const onnx::Node& node : model.graph().nodes) {
+    double size = 0;
+    for (const auto& name : node.inputs) size += size_of_value(name);
+    for (const auto& name : node.outputs) size += size_of_value(name);
+    most = std::max(most, size);
+  }
+  return most;
+}
+
+// Batches that become ready in any order, consumed in theirs.
+class InOrder {
+ public:
+  InOrder(std::size_t ahead, std::function<void(std::size_t, ModelOutputs)> consume)
+      : ahead_(ahead), consume_(std::move(consume)) {}
+
+  // Waits until batch `number` is less than `ahead` before what is consumed next. False: some other
+  // batch failed, there is nothing to wait for.
+  [[nodiscard]] bool await(std::size_t number) {
+    std::unique_lock lock(mutex_);
+    moved_.wait(lock, [&] { return failed_ || number < next_ + ahead_; });
+    return !failed_;
+  }
+  void put(std::size_t number, ModelOutputs outputs) {
+    const std::scoped_lock lock(mutex_);
+    ready_.emplace(number, std::move(outputs));
+    for (auto first = ready_.begin(); first != ready_.end() && first->first == next_;
+         first = ready_.erase(first)) {
+      consume_(next_, std::move(first->second));
+      ++next_;
+    }
+    moved_.notify_all();
+  }
+  void fail_all() {
+    const std::scoped_lock lock(mutex_);
+    failed_ = true;
+    moved_.notify_all();
+  }
+
+ private:
+  const std::size_t ahead_;
+  const std::function<void(std::size_t, ModelOutputs)> consume_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable moved_;
+  std::map<std::size_t, ModelOutputs> ready_;
+  std::size_t next_ = 0;
+  bool failed_ = false;
+};
+
 }  // namespace
+
+InputShape input_shape(const onnx::Model& model) { return shape_of(model, only_input(model)); }
 
 ModelRunner::ModelRunner(const Engine& engine, const OnnxModel& model,
                          const PreparationOptions& options, const Sample& example)
     : input_(only_input(model.model())),
       preparation_(options, shape_of(model.model(), input_), example),
       fixed_batch_(fixed_batch_of(input_)),
-      model_(engine.load(model)) {}
+      batch_(std::max(fixed_batch_, kLargestBatch)),
+      model_(engine.load(model)) {
+  if (fixed_batch_ != 0) return;
+  const double each =
+      std::max(bytes_per_sample(model.model()), static_cast<double>(preparation_.bytes()));
+  batch_ = static_cast<std::size_t>(
+      std::clamp(kBatchBytes / each, 1.0, static_cast<double>(kLargestBatch)));
+}
 
-ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool all_outputs) const {
+ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
+                                      bool all_outputs) const {
   const std::size_t size = preparation_.bytes();
-  const auto run_some = [&](std::span<const Sample> some, std::size_t rows) {
+  const auto run_some = [&](std::size_t begin, std::size_t some, std::size_t rows) {
     std::vector<std::byte> bytes(rows * size);  // the last ones may be zeros
-    for (std::size_t i = 0; i < some.size(); ++i)
-      preparation_.write(some[i], std::span(bytes).subspan(i * size, size));
+    for (std::size_t i = 0; i < some; ++i)
+      write(begin + i, std::span(bytes).subspan(i * size, size));
     std::vector<std::size_t> shape{rows};
     shape.insert(shape.end(), preparation_.shape().begin(), preparation_.shape().end());
-    return model_->run({{input_.name, {preparation_.dtype(), shape, bytes, "input"}}}, some.size(),
+    return model_->run({{input_.name, {preparation_.dtype(), shape, bytes, "input"}}}, some,
                        all_outputs);
   };
-  if (fixed_batch_ == 0) return run_some(samples, samples.size());
+  if (fixed_batch_ == 0) return run_some(0, count, count);
   ModelOutputs all;
-  for (std::size_t begin = 0; begin < samples.size(); begin += fixed_batch_) {
-    const std::size_t count = std::min(fixed_batch_, samples.size() - begin);
-    ModelOutputs some = run_some(samples.subspan(begin, count), fixed_batch_);
+  for (std::size_t begin = 0; begin < count; begin += fixed_batch_) {
+    ModelOutputs some = run_some(begin, std::min(fixed_batch_, count - begin), fixed_batch_);
     if (begin == 0) {
-      all = {Matrix<float>(samples.size(), some.features.cols()),
-             Matrix<float>(samples.size(), some.logits.cols())};
+      all = {Matrix<float>(count, some.features.cols()), Matrix<float>(count, some.logits.cols())};
       // Of a fixed number of samples: the first ones, as they are.
       all.outputs = std::move(some.outputs);
     }
@@ -90,28 +169,40 @@ ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool all_outputs)
   return all;
 }
 
+ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool all_outputs) const {
+  return run_written(
+      samples.size(),
+      [&](std::size_t i, std::span<std::byte> out) { preparation_.write(samples[i], out); },
+      all_outputs);
+}
+
 void ModelRunner::run_all(const SampleSource& source, std::span<const std::size_t> indices,
-                          unsigned workers, const Wanted& wanted, const Consume& consume,
-                          const std::string& label, const std::stop_token& stop) const {
+                          std::size_t batch, unsigned workers, const Wanted& wanted,
+                          const Consume& consume, const std::string& label,
+                          const std::stop_token& stop) const {
   Progress progress(label, indices.size());
-  const std::size_t at_once = std::size_t{workers} * 2;
-  for (std::size_t round = 0; round < indices.size(); round += at_once * kBatch) {
-    const std::size_t batches = std::min(at_once, (indices.size() - round + kBatch - 1) / kBatch);
-    std::vector<ModelOutputs> results(batches);
-    run_tasks(
-        batches, workers,
-        [&](std::size_t b, unsigned) {
-          const std::size_t begin = round + b * kBatch;
-          const std::size_t count = std::min(kBatch, indices.size() - begin);
-          std::vector<Sample> samples;
-          for (std::size_t i = 0; i < count; ++i)
-            samples.push_back(source.read(indices[begin + i]));
-          results[b] = run(samples, wanted(begin));
-          progress.step(count);
-        },
-        stop);
-    for (std::size_t b = 0; b < batches; ++b) consume(round + b * kBatch, std::move(results[b]));
-  }
+  InOrder in_order(std::size_t{workers} * 2, [&](std::size_t number, ModelOutputs made) {
+    consume(number * batch, std::move(made));
+  });
+  run_tasks((indices.size() + batch - 1) / batch, workers,
+            [&](std::size_t number, unsigned) {
+              if (!in_order.await(number)) return;
+              const std::size_t begin = number * batch;
+              const std::size_t count = std::min(batch, indices.size() - begin);
+              try {
+                // Decoded one by one: images may be much larger than what the model takes.
+                const auto write = [&](std::size_t i, std::span<std::byte> out) {
+                  preparation_.write(source.read(indices[begin + i]), out);
+                };
+                ModelOutputs made = run_written(count, write, wanted(begin));
+                progress.step(count);
+                in_order.put(number, std::move(made));
+              } catch (...) {
+                in_order.fail_all();
+                throw;
+              }
+            },
+            stop);
 }
 
 namespace {
@@ -130,7 +221,10 @@ double smallest_rounding(DType dtype) {
 
 }  // namespace
 
-double head_mismatch(const HeadView& head, const ModelOutputs& batch) {
+double head_mismatch(const HeadView& head, const ModelOutputs& batch,
+                     const OnnxRoundings& rounding) {
+  const auto& [product, result] = rounding;
+  const std::vector<double> bias = bias_of(head);
   const std::size_t samples = batch.features.rows();
   Matrix<double> features(samples, batch.features.cols());
   std::ranges::copy(batch.features.flat(), features.flat().begin());
@@ -145,8 +239,11 @@ double head_mismatch(const HeadView& head, const ModelOutputs& batch) {
     for (const double feature : features.row(i)) length += std::abs(feature);
     for (std::size_t j = 0; j < computed.cols(); ++j) {
       const double found = static_cast<double>(batch.logits(i, j));
-      const double difference = std::abs(computed(i, j) - found);
-      const double bound = factor * bounds(i, j) + smallest * length + 1e-30;
+      const double summed =
+          std::clamp(computed(i, j) - bias[j], product.low, product.high) + bias[j];
+      const double difference = std::abs(std::clamp(summed, result.low, result.high) - found);
+      const double bound =
+          factor * bounds(i, j) + smallest * length + 1e-30 + 0.5 * (product.step + result.step);
       const double ratio = difference / bound;
       worst = std::isfinite(ratio) ? std::max(worst, ratio) : HUGE_VAL;
     }

@@ -16,10 +16,13 @@
 
 namespace oubli {
 
+// What the model's input takes. Error{unfilterable} if it takes anything but one input of numbers.
+[[nodiscard]] InputShape input_shape(const onnx::Model& model);
+
 // Runs a classifier on samples: prepares them and cuts them into batches.
 class ModelRunner {
  public:
-  static constexpr std::size_t kBatch = 32;
+  static constexpr std::size_t kLargestBatch = 32;
 
   // Error{unfilterable} if the model takes anything but one input; Error{usage} if it must be told
   // how to prepare samples like `example`.
@@ -30,14 +33,19 @@ class ModelRunner {
   // per sample.
   [[nodiscard]] ModelOutputs run(std::span<const Sample> samples, bool all_outputs = false) const;
 
-  // All samples of `indices`, in that order, `consume`d in order by the calling thread: batches of
-  // kBatch run side by side, a few at a time, so memory does not grow with their number. `wanted`
-  // says whether all outputs are wanted of the batch that begins there.
+  // So many samples go through the model at once: few where it makes much of each, so that a batch
+  // takes kBatchBytes at most, as far as the file tells.
+  [[nodiscard]] std::size_t batch() const { return batch_; }
+
+  // All samples of `indices`, in that order, `consume`d in order, one call at a time: batches of
+  // `batch` run side by side, a few ahead of what was consumed, so memory does not grow with their
+  // number. Workers decode while others run. `wanted` says whether all outputs are wanted of the
+  // batch that begins there.
   using Consume = std::function<void(std::size_t first, ModelOutputs batch)>;
   using Wanted = std::function<bool(std::size_t first)>;
-  void run_all(const SampleSource& source, std::span<const std::size_t> indices, unsigned workers,
-               const Wanted& wanted, const Consume& consume, const std::string& label,
-               const std::stop_token& stop = {}) const;
+  void run_all(const SampleSource& source, std::span<const std::size_t> indices, std::size_t batch,
+               unsigned workers, const Wanted& wanted, const Consume& consume,
+               const std::string& label, const std::stop_token& stop = {}) const;
 
   [[nodiscard]] std::string preparation() const { return preparation_.describe(); }
   [[nodiscard]] PreparationOptions preparation_as_used() const { return preparation_.as_used(); }
@@ -45,15 +53,23 @@ class ModelRunner {
   [[nodiscard]] bool as_float() const { return model_->as_float(); }
 
  private:
+  // Writes the numbers of sample i of a batch.
+  using Write = std::function<void(std::size_t i, std::span<std::byte> out)>;
+  [[nodiscard]] ModelOutputs run_written(std::size_t count, const Write& write,
+                                         bool all_outputs) const;
+
   onnx::ValueInfo input_;
   Preparation preparation_;
   std::size_t fixed_batch_;  // 0: any
+  std::size_t batch_;
   std::unique_ptr<RunnableModel> model_;
 };
 
 // W f + b against the logits the model made: the largest difference over the bound that rounding
 // explains (eps (sqrt(features) + 8) (|W||f| + |b|), and near 0 half the smallest positive number
-// of the type times |f|_1 + 1). Above 1 the layer is not what it seems.
-[[nodiscard]] double head_mismatch(const HeadView& head, const ModelOutputs& batch);
+// of the type times |f|_1 + 1). Above 1 the layer is not what it seems. Where the graph rounds the
+// product or the logits to 8 bits, half a step of each comes to the bound.
+[[nodiscard]] double head_mismatch(const HeadView& head, const ModelOutputs& batch,
+                                   const OnnxRoundings& rounding = {});
 
 }  // namespace oubli

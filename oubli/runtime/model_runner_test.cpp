@@ -10,6 +10,7 @@
 #include "oubli/base/random.h"
 #include "oubli/data/load.h"
 #include "oubli/filtration/filtration.h"
+#include "tests/test_paths.h"
 
 namespace oubli {
 namespace {
@@ -51,8 +52,8 @@ TEST(ModelRunner, TheLayerIsWhatTheModelComputes) {
     GTEST_SKIP() << "python3-onnx is not installed";
   }
   const fs::path folder = fs::temp_directory_path() / ("oubli_runner_" + std::to_string(getpid()));
-  const std::string command =
-      "/usr/bin/python3 " OUBLI_SOURCE_DIR "/tests/onnx/make_models.py " + folder.string();
+  const std::string command = "/usr/bin/python3 " + testing::source_folder() +
+                              "/tests/onnx/make_models.py " + folder.string();
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::ifstream file(folder / "manifest.json");
   const json manifest = json::parse(file);

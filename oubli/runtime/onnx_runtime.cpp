@@ -109,7 +109,7 @@ struct OnnxSession::State {
 
 OnnxSession::OnnxSession(std::shared_ptr<const OnnxRuntime> runtime,
                          std::span<const std::byte> model, const fs::path& folder,
-                         const std::string& what)
+                         const std::string& what, unsigned threads)
     : state_(std::make_unique<State>()) {
   state_->runtime = std::move(runtime);
   state_->what = what;
@@ -121,9 +121,9 @@ OnnxSession::OnnxSession(std::shared_ptr<const OnnxRuntime> runtime,
     ort::SessionOptions* options;
     ~Release() { api.release_session_options(options); }
   } release{api, options};
-  // One thread per session, so that results do not depend on the number of cores; several batches
-  // run side by side instead.
-  state_->check(api.set_intra_op_threads(options, 1));
+  // One thread per session is the rule, so that results do not depend on the number of cores;
+  // several batches run side by side instead.
+  state_->check(api.set_intra_op_threads(options, static_cast<int>(threads)));
   state_->check(api.set_inter_op_threads(options, 1));
   state_->check(api.set_log_severity(options, kLogErrors));
   const std::string where = fs::absolute(folder.empty() ? fs::path(".") : folder).string();

@@ -35,13 +35,14 @@ class OnnxRuntime {
   std::filesystem::path library_;
 };
 
-// A model ready to run, single-threaded; run() may be called from several threads at once.
+// A model ready to run, on the calling thread unless it is given more; run() may be called from
+// several threads at once.
 class OnnxSession {
  public:
   // `model` is a whole ONNX file in memory, needed only during the call; its external data lies in
   // `folder`. Error{bad_input} with the runtime's own words if it does not load.
   OnnxSession(std::shared_ptr<const OnnxRuntime> runtime, std::span<const std::byte> model,
-              const std::filesystem::path& folder, const std::string& what);
+              const std::filesystem::path& folder, const std::string& what, unsigned threads = 1);
   ~OnnxSession();
   OnnxSession(OnnxSession&&) noexcept;
   OnnxSession& operator=(OnnxSession&&) noexcept;

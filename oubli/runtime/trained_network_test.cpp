@@ -22,10 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // The whole test set of `name`, or, where it is not installed, 40 images of noise.
-ImageSet images_for(const std::string& name, const NetworkSpec& spec) {
+ImageSet images_for(const std::string& name, const nn::NetworkSpec& spec) {
   if (fs::is_directory(data_folder() / name)) return load_data_set(name, Split::test);
   std::cout << name << " is not installed: compared on noise\n";
-  return noise_images(spec, 40);
+  return nn::noise_images(spec, 40);
 }
 
 // Logits of the file, `step` images at a time.
@@ -60,18 +60,19 @@ TEST(TrainedNetwork, OnnxRuntimeAgreesOnTheWholeTestSet) {
     GTEST_SKIP() << error.what();
   }
   struct Case {
-    NetworkSpec spec;
+    nn::NetworkSpec spec;
     std::string data;
   };
-  for (const Case& c : {Case{mlp_network(), "mnist"}, Case{mlp_network(), "fashion-mnist"},
-                        Case{cnn_network(64), "cifar10"}, Case{residual_network(), "faces"}}) {
+  for (const Case& c :
+       {Case{nn::mlp_network(), "mnist"}, Case{nn::mlp_network(), "fashion-mnist"},
+        Case{nn::cnn_network(64), "cifar10"}, Case{nn::residual_network(), "faces"}}) {
     const ImageSet set = images_for(c.data, c.spec);
     // trained for one round, so that running statistics are not their starting values
-    TrainOptions options;
+    nn::TrainOptions options;
     options.epochs = 1;
     options.batch = 8;
-    const Network network = train(c.spec, set, options);
-    save_network(network, set.class_names, path);
+    const nn::Network network = train(c.spec, set, options);
+    nn::save_network(network, set.class_names, path);
     const Matrix<float> ours = network.logits(set);
     const std::string file = read_text_file(path);
     const OnnxSession session(runtime, as_bytes(file), path.parent_path(), path.string());
@@ -89,10 +90,10 @@ TEST(TrainedNetwork, OnnxRuntimeAgreesOnTheWholeTestSet) {
 // Without ONNX Runtime: the same figures from oubli/nn, for the files that oubli writes.
 TEST(TrainedNetwork, RunsWithoutOnnxRuntime) {
   const fs::path path = fs::path(testing::TempDir()) / "built-in-network.onnx";
-  const Network network(mlp_network(), 3, 0);
+  const nn::Network network(nn::mlp_network(), 3, 0);
   std::vector<std::string> names;
   for (std::size_t j = 0; j < network.classes(); ++j) names.push_back(std::to_string(j));
-  save_network(network, names, path);
+  nn::save_network(network, names, path);
   const OnnxModel model(path);
   RandomStream random(2, task_id("pixels"));
   std::vector<Sample> samples(70);  // more than one batch

@@ -130,6 +130,7 @@ def audit(
     images: int = 0,
     images_retained: int = 0,
     forgotten_only: bool = False,
+    ignore_accuracy: bool = False,
     train_share: float = 0.7,
     directions: int = 1000,
     bootstrap: int = 1000,
@@ -142,12 +143,15 @@ def audit(
     seen: logits of models trained on everything, then unlearned: models x samples x retained
     classes, or a list of samples x retained classes. unseen: the same of models trained without the
     class; unseen2: more of them, for the floor. labels: true classes of the samples, `classes` the
-    forgotten ones, both in the original numbering. The result does not depend on `jobs`.
+    forgotten ones, both in the original numbering. Fails if labels look misaligned with what the
+    retrained models say, unless `ignore_accuracy`. The result does not depend on `jobs`.
 
     >>> import numpy as np, oubli
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(120) % 3
     >>> seen, unseen = rng.normal(size=(2, 6, 120, 2)).astype("float32")
+    >>> seen += 3 * (labels[:, None] == [0, 2])  # what they learned of the classes that stay
+    >>> unseen += 3 * (labels[:, None] == [0, 2])
     >>> audit = oubli.audit(seen, unseen, labels, classes=[1], attack=["logistic"],
     ...                     directions=50, bootstrap=100)
     >>> audit.models, audit.forgotten
@@ -172,6 +176,7 @@ def audit(
         "images": count(images, "images"),
         "images_retained": count(images_retained, "images_retained"),
         "forgotten_only": bool(forgotten_only),
+        "ignore_accuracy": bool(ignore_accuracy),
         "train_share": float(train_share),
         "directions": count(directions, "directions"),
         "bootstrap": count(bootstrap, "bootstrap"),

@@ -58,14 +58,15 @@ def forget_(
     the only one of its size. Numbers of classes and lists of their names that the model keeps
     (num_classes, config.id2label, ...) follow. `optimizer`: its state of the layer is cut, too.
 
-    Fails with `oubli.Error`, the model untouched, if the model is on a GPU or its last layer is
-    none of these.
+    Fails with `oubli.Error`, the model untouched, if the model is on a GPU, its last layer is none
+    of these, or labels look misaligned with what the model says (unless `ignore_accuracy`).
 
     >>> import torch, oubli
     >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
     <torch._C.Generator ...>
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-    >>> x, y = torch.randn(300, 4), torch.arange(300) % 3
+    >>> x = torch.randn(300, 4)
+    >>> y = model(x).argmax(1)  # as if it had been trained
     >>> report = oubli.torch.forget_(model, [(x, y)], classes=[1])
     >>> model[-1], model(x).shape
     (Linear(in_features=8, out_features=2, bias=True), torch.Size([300, 2]))
@@ -234,15 +235,25 @@ class _Run:
         self.shift_shows = False
         self._features: list[_torch.Tensor] = []
         self._labels: list[_torch.Tensor] = []
-        self._bytes = 0
+        self._step = 1  # every so many samples one is kept
+        self._seen = self._kept = 0
 
     def add(self, features: _torch.Tensor, labels: _torch.Tensor) -> None:
         self.means.update(features, labels)
-        size = features.numel() * features.element_size()
-        if self._bytes + size <= _KEPT_BYTES:
-            self._features.append(features.clone())
-            self._labels.append(labels.clone())
-            self._bytes += size
+        first = -self._seen % self._step
+        self._seen += len(labels)
+        self._features.append(features[first :: self._step].clone())
+        self._labels.append(labels[first :: self._step].clone())
+        self._kept += len(self._labels[-1])
+        while self._kept * features.shape[1] * features.element_size() > _KEPT_BYTES:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Every other one: what is kept is from all over the data, in whatever order it comes."""
+        self._step *= 2
+        self._features = [self.features()[::2].clone()]
+        self._labels = [self.all_labels()[::2].clone()]
+        self._kept = len(self._labels[0])
 
     def features(self):
         return _torch.cat(self._features) if self._features else None

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "oubli/audit/alignment.h"
 #include "oubli/audit/columns.h"
 #include "oubli/base/enum_names.h"
 #include "oubli/base/interrupt.h"
@@ -44,6 +45,7 @@ struct Arguments {
   const Given* labels = nullptr;
   std::vector<std::string> classes, class_names, attacks, observers;
   AuditOptions options;
+  bool ignore_accuracy = false;
 };
 
 AuditInput input_of(const Arguments& given) {
@@ -90,12 +92,15 @@ AuditResult audit_arrays(Arguments& given) {
     fail(ErrorCode::bad_input, "class_names: {} names, wanted one for each of {} classes",
          input.class_names.size(), classes);
   input.samples = {.labels = labels, .classes = classes, .forgotten = std::move(forgotten)};
+  const auto misaligned = given.ignore_accuracy ? why_misaligned(input) : std::nullopt;
+  if (!given.ignore_accuracy) require_aligned(input);
   options.stop = StopScope::current();
   const std::size_t audited = options.retained ? classes : input.samples.forgotten.size();
   Progress progress("audit", audited * (input.unseen2 ? 2 : 1));
   options.on_class = [&] { progress.step(); };
   AuditResult result = audit(input, options);
   result.options.on_class = {};  // refers to `progress`
+  if (misaligned) result.warnings.push_back(ignored_warning(*misaligned));
   return result;
 }
 
@@ -145,6 +150,7 @@ std::shared_ptr<AuditResult> audit_in_python(const py::dict& options, const py::
   bool forgotten_only = false;
   take("forgotten_only", forgotten_only);
   audit.retained = !forgotten_only;
+  take("ignore_accuracy", given.ignore_accuracy);
   take("directions", audit.directions);
   take("bootstrap", audit.bootstrap);
   take("seed", audit.seed);

@@ -15,7 +15,7 @@
 #include "oubli/filtration/explained.h"
 #include "oubli/forget/forget.h"
 #include "oubli/forget/receipt.h"
-#include "oubli/model/name_text.h"
+#include "oubli/model/name_agreement.h"
 
 namespace oubli::python {
 namespace {

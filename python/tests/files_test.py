@@ -202,6 +202,8 @@ class Audits(Case):
         self.seen = rng.normal(size=(12, 120, 3)).astype("float32")
         self.seen[:, self.y == 1] += 0.7  # what the forgotten class leaves behind
         self.unseen = rng.normal(size=(12, 120, 3)).astype("float32")
+        for logits in self.seen, self.unseen:
+            logits += 2 * (self.y[:, None] == [0, 2, 3])  # they recognise the others
         self.quick = dict(directions=50, bootstrap=100, attack=["logistic", "per-image"])
 
     def test_same_as_the_program(self):
@@ -318,6 +320,10 @@ class Audits(Case):
             2, "twice", audit, seen=self.seen[..., :2], unseen=self.unseen[..., :2], c=[1, 1]
         )
         self.refuses(3, "labels: text", audit, y=self.y.astype(str))
+        shifted = (self.y + 1) % 4
+        self.refuses(4, "labels look misaligned: unseen", audit, y=shifted)
+        insisted = audit(y=shifted, ignore_accuracy=True)
+        self.assertIn("ignored as asked", " ".join(insisted.warnings))
         self.refuses(3, "seen: int", audit, seen=self.seen.astype(int))
         self.refuses(2, "seen: empty", audit, seen=[])
         self.refuses(2, "did you mean", audit, attack=["forests"])

@@ -109,6 +109,61 @@ def places_that_are_taken(folder):
                 assert left == [name], (name, force, left, done.stderr)
 
 
+STREAMS = ("closed", "full", "read by nobody")
+
+
+def with_stream(number, kind, arguments, folder):
+    """Exit code, stdout and stderr of the command whose standard stream `number` is unusable."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "wb") as full:
+        streams = [subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE]
+        streams[number] = {"closed": None, "full": full, "read by nobody": writer}[kind]
+        done = subprocess.run(
+            [OUBLI, *arguments],
+            cwd=folder,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            preexec_fn=(lambda: os.close(number)) if kind == "closed" else None,
+        )
+    os.close(writer)
+    return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
+
+
+def messages_that_nobody_reads(folder):
+    """Closed, full or broken standard error: the same outputs and exit codes, nothing in files."""
+    outputs = make(folder)
+    said = run(FORGET + ["--force"], folder).stdout
+    for kind in STREAMS:
+        for words in ([], ["--verbose"]):
+            empty(folder)
+            code, out, _ = with_stream(2, kind, [*words, *FORGET], folder)
+            assert (code, out) == (0, said), (kind, words, code, out)
+            assert snapshot(folder / "out") == outputs, (kind, words)
+        for words, wanted in (("inspect none.npz", 6), ("inspect y.npy", 4), ("inspekt", 2)):
+            code, _, _ = with_stream(2, kind, words.split(), folder)
+            assert code == wanted, (kind, words, code)
+    empty(folder)
+    code, out, _ = with_stream(0, "closed", FORGET, folder)
+    assert (code, out) == (0, said) and snapshot(folder / "out") == outputs, (code, out)
+
+
+def results_that_nobody_reads(folder):
+    """Closed or full standard output: exit 6 and a message; broken: the end of a pipeline. The
+    files are whole."""
+    outputs = make(folder)
+    for kind in STREAMS:
+        for words in (FORGET, ["inspect", "head.npz"], ["--help"]):
+            empty(folder)
+            code, _, message = with_stream(1, kind, words, folder)
+            if kind == "read by nobody":
+                assert code == -signal.SIGPIPE, (kind, words, code, message)
+            else:
+                assert code == 6 and "standard output" in message, (kind, words, code, message)
+            assert snapshot(folder / "out") == (outputs if words is FORGET else {}), (kind, words)
+
+
 def is_mapped(pid, words):
     try:
         return words in pathlib.Path(f"/proc/{pid}/maps").read_text()
@@ -167,6 +222,8 @@ for case in (
     disk_full_at_every_size,
     each_rename_fails,
     places_that_are_taken,
+    messages_that_nobody_reads,
+    results_that_nobody_reads,
     interrupted_after_loading,
 ):
     if sys.argv[2:] and case.__name__ not in sys.argv[2:]:

@@ -9,11 +9,13 @@ import base64
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+import zlib
 
 import numpy as np
 
@@ -137,6 +139,62 @@ class CertificateTest(unittest.TestCase):
             self.assertTrue(0 <= left and right <= 1200 and 0 <= top and bottom <= 630)
         if folder := os.environ.get("OUBLI_SCREENSHOTS"):
             self.browser.screenshot(pathlib.Path(folder) / "card.png")
+
+    def test_card_as_png(self):
+        """What Chromium makes of the SVG in the same font is the oracle: ink where it has ink."""
+        self.assertTrue(os.path.exists("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))
+        html = (
+            "<canvas width=1200 height=630></canvas><img id=a src=signed.card.png>"
+            "<img id=b src=signed.card.svg>"
+        )
+        (self.folder / "cards.html").write_text(html)
+        self.browser.open(self.folder / "cards.html")
+        sizes = self.browser.run(
+            "return ['a', 'b'].map(i => {const e = document.getElementById(i); "
+            "return [e.naturalWidth, e.naturalHeight]})"
+        )
+        self.assertEqual(sizes, [[1200, 630], [1200, 630]])
+        drawn = self.pixels(self.folder / "signed.card.png")
+        self.assertEqual(drawn.shape, (630, 1200, 3))
+        self.assertEqual(drawn[300, 8].tolist(), [0x00, 0x56, 0x8A])
+        self.assertEqual(drawn[10, 600].tolist(), [0xFC, 0xFC, 0xFA])
+        card = xml.etree.ElementTree.parse(self.folder / "signed.card.svg").getroot()
+        self.browser.open(self.folder / "signed.card.svg")
+        widths = self.browser.run(
+            "return [...document.querySelectorAll('text')].map(t => {"
+            "t.setAttribute('font-family', 'DejaVu Sans'); return t.getComputedTextLength()})"
+        )
+        dark = (drawn.astype(int) - [0xFC, 0xFC, 0xFA]).min(2) < -60
+        for line, width in zip(card.iter("{http://www.w3.org/2000/svg}text"), widths):
+            base, size = int(line.get("y")), int(line.get("font-size"))
+            columns = np.flatnonzero(dark[base - size : base + 2, 20:].any(0)) + 20
+            self.assertAlmostEqual(columns[0], 64, delta=size / 4)
+            self.assertAlmostEqual(columns[-1], 64 + width, delta=size / 4)
+        self.assertFalse(dark[602:630, 20:1180].all())
+
+    @staticmethod
+    def pixels(path):
+        """An RGB file of 8 bits without interlacing, by the standard."""
+        data, at, packed = path.read_bytes(), 8, b""
+        while at < len(data):
+            (size,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
+            if kind == b"IHDR":
+                width, height, bits, colours = struct.unpack(">IIBB", data[at + 8 : at + 18])
+                assert (bits, colours) == (8, 2)
+            packed += data[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+            at += size + 12
+        rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + 3 * width)
+        out = np.zeros((height, 3 * width), np.uint8)
+        for y, row in enumerate(rows):
+            up = out[y - 1].astype(int) if y else np.zeros(3 * width, int)
+            for x in range(3 * width):
+                left = int(out[y, x - 3]) if x >= 3 else 0
+                corner = int(up[x - 3]) if x >= 3 else 0
+                guess = left + up[x] - corner
+                near = min((left, up[x], corner), key=lambda v: abs(guess - v))
+                add = (0, left, up[x], (left + up[x]) // 2, near)[row[0]]
+                out[y, x] = (int(row[1 + x]) + int(add)) & 255
+        return out.reshape(height, width, 3)
 
 
 if __name__ == "__main__":

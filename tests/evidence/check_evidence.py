@@ -51,15 +51,25 @@ def envelopes(text):
         yield document
 
 
+def signed_message(envelope):
+    """What is signed: DSSE's pre-authentication encoding."""
+    kind, body = envelope["payloadType"].encode(), decode(envelope["payload"])
+    return b" ".join([b"DSSEv1", b"%d" % len(kind), kind, b"%d" % len(body), body])
+
+
+def signers_of(envelope, keys):
+    message = signed_message(envelope)
+    signatures = [decode(signature["sig"]) for signature in envelope["signatures"]]
+    return [key for key in keys if any(signed_by(key, s, message) for s in signatures)]
+
+
 def statement_of(envelope, keys, threshold):
     """The statement in it; None unless enough of the keys signed it."""
-    kind, body = envelope["payloadType"].encode(), decode(envelope["payload"])
-    message = b" ".join([b"DSSEv1", b"%d" % len(kind), kind, b"%d" % len(body), body])
-    signatures = [decode(signature["sig"]) for signature in envelope["signatures"]]
-    signers = [key for key in keys if any(signed_by(key, s, message) for s in signatures)]
-    if len(signers) < threshold or kind != b"application/vnd.in-toto+json":
+    if len(signers_of(envelope, keys)) < threshold:
         return None
-    statement = json.loads(body, object_pairs_hook=once)
+    if envelope["payloadType"] != "application/vnd.in-toto+json":
+        return None
+    statement = json.loads(decode(envelope["payload"]), object_pairs_hook=once)
     return statement if statement["_type"] == "https://in-toto.io/Statement/v1" else None
 
 

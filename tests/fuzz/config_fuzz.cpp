@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::may_refuse([&] { (void)RunFolder::open(scratch.path()); });
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_discarded()) fuzz::may_refuse([&] { (void)network_from_json(json, "fuzz"); });
+  if (!json.is_discarded()) fuzz::may_refuse([&] { (void)nn::network_from_json(json, "fuzz"); });
   fuzz::may_refuse([&] { (void)parse_class_names(text, size % 8, "fuzz"); });
   return 0;
 }

@@ -1,5 +1,6 @@
 // config.json, an index of shards, preprocessor_config.json and Keras configurations: either an
 // Error, or one class less in a document that can be read again.
+#include "oubli/data/preparation_config.h"
 #include "oubli/model/huggingface/config.h"
 #include "oubli/model/keras/config.h"
 #include "tests/fuzz/fuzz.h"
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       std::abort();
   });
   fuzz::may_refuse([&] { (void)shrunk_index(text, 4, 1, "fuzz"); });
-  fuzz::may_refuse([&] { (void)preparation_words(text, "fuzz"); });
+  fuzz::may_refuse([&] { (void)parse_preparation_config(text, "fuzz"); });
   fuzz::may_refuse([&] {
     const KerasHead head = find_keras_head(text, "fuzz");
     for (const JsonPlace& place : head.counts)

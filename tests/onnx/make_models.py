@@ -231,8 +231,9 @@ def make(folder):
         wb + [tensor("t", np.full((1, 1, 1), 2.0))], [out(shape=[1, "n", K])])
     # A body that no shape can be followed through: the declared output tells that there are two
     # axes.
-    hidden = [node("Shape", ["f"], ["fs"]), node("Expand", ["f", "fs"], ["fe"]),
-        node("MatMul", ["fe", "W"], ["z"]), node("Add", ["z", "b"], ["l"])]
+    hidden = [node("Shape", ["f"], ["fs"]), node("Div", ["fs", "fs"], ["once"]),
+        node("Tile", ["f", "once"], ["fe"]), node("MatMul", ["fe", "W"], ["z"]),
+        node("Add", ["z", "b"], ["l"])]
     mlp("rank_from_output", hidden + [node("Softmax", ["l"], ["y"])], wb3[:2])
     mlp("two_outputs", gemm + [node("Softmax", ["l"], ["y"])], wb, [out("l"), out()])
     mlp("features_out", gemm + [node("Softmax", ["l"], ["y"])], wb, [out(), out("f", ["n", P])])
@@ -368,19 +369,21 @@ def make(folder):
         wb3[:2], "one answer per position, not per sample", [out(shape=["n", "t", K])],
         inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "t", D])])
     nothing = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    no("rank_unknown", hidden[:3] + [node("Softmax", ["z"], ["y"])], wb3[:1], "how many axes",
+    no("rank_unknown", hidden[:4] + [node("Softmax", ["z"], ["y"])], wb3[:1], "how many axes",
         [nothing])
     no("rank_contradicted", gemm + [node("Softmax", ["l"], ["y"])], wb, "shape inference",
         [out(shape=["n", 1, K])])
     scale = [tensor("s", 0.1), numpy_helper.from_array(np.int8(0), "zp")]
-    no("qdq", [node("DequantizeLinear", ["Wq", "s", "zp"], ["W"]),
-            node("Gemm", ["f", "W", "b"], ["y"], transB=1)],
-        [numpy_helper.from_array((W * 10).astype(np.int8), "Wq"), tensor("b", B)] + scale,
-        "quantised")
-    no("qlinear", [node("QuantizeLinear", ["f", "s", "zp"], ["fq"]),
-            node("QLinearMatMul", ["fq", "s", "zp", "Wq", "s", "zp", "s", "zp"], ["yq"]),
-            node("DequantizeLinear", ["yq", "s", "zp"], ["y"])],
-        [numpy_helper.from_array((W.T * 10).astype(np.int8), "Wq")] + scale, "quantised")
+    m.add("qlinear_conv", imnodes + [node("QuantizeLinear", ["m", "s", "zp"], ["mq"]),
+            node("QLinearConv", ["mq", "s", "zp", "Wq", "s", "zp", "s", "zp"], ["zq"]),
+            node("DequantizeLinear", ["zq", "s", "zp"], ["z"]),
+            node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["y"])],
+        iminits + [numpy_helper.from_array((kernel * 10).astype(np.int8), "Wq")] + scale, [out()],
+        image=True, ok=False, reason="quantised")
+    no("qdq_reshaped", [node("DequantizeLinear", ["Wq", "s", "zp"], ["W1"]),
+            node("Reshape", ["W1", "shape"], ["W"]), node("Gemm", ["f", "W"], ["y"], transB=1)],
+        [numpy_helper.from_array((W * 10).astype(np.int8).flatten(), "Wq"), ints("shape", [K, -1])]
+        + scale, "stands between the quantised weights and the layer")
     no("two_heads", [node("Gemm", ["f", "W", "b"], ["y"], transB=1),
             node("Gemm", ["f", "V"], ["boxes"], transB=1)],
         wb + [tensor("V", np.roll(W, 1, 1)[:4])],
@@ -401,16 +404,29 @@ def make(folder):
     no("matmul_bias_column", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
         column, "one value for each sample", [out(shape=[K, K])],
         inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, D])])
-    no("batch_norm_after", gemm + [node("BatchNormalization", ["l", "b", "b", "b", "v"], ["y"])],
-        wb + [tensor("v", np.ones(K))], "normalisation")
-    for name, op, inputs, factor in (("negative", "Mul", ["z", "s"], -1.0),
-                                     ("zero", "Mul", ["z", "s"], 0.0),
-                                     ("infinite", "Div", ["z", "s"], np.inf),
-                                     ("reciprocal", "Div", ["s", "z"], 1.0),
-                                     ("per_class", "Mul", ["z", "s"], np.ones(K)),
-                                     ("high_rank", "Mul", ["z", "s"], [[[2.0]]])):
+    # One scale and shift for every class: they become part of the new layer.
+    spread = np.linspace(0.5, 2, K)
+    drawn = [tensor("W", W / spread[:, None]), tensor("b", B), tensor("v", spread)]
+    mlp("batch_norm_after", gemm + [node("BatchNormalization", ["l", "v", "b", "b", "one"], ["y"])],
+        drawn + [tensor("one", np.ones(K))])
+    mlp("per_class_scale", gemm + [node("Mul", ["l", "v"], ["y"])],
+        [drawn[0], tensor("b", B / spread), drawn[2]])
+    mlp("per_class_scale_bias",
+        gemm + [node("Div", ["l", "v"], ["d"]), node("Sub", ["u", "d"], ["y"])],
+        [tensor("W", -W * spread[:, None]), tensor("b", B), drawn[2], tensor("u", B + B / spread)])
+    for name, factor in (("negative", -1.0), ("per_class", spread)):
+        mlp("matmul_scale_" + name, scaled("Mul", ["z", "s"]),
+            [tensor("W", W.T / factor), tensor("s", factor), tensor("b", B)])
+    no("batch_norm_trained", gemm + [node("BatchNormalization", ["l", "b", "b", "b", "v"],
+            ["y", "m1", "v1"], training_mode=1)], wb + [tensor("v", np.ones(K))], "normalisation")
+    for name, op, inputs, factor, reason in (
+            ("zero", "Mul", ["z", "s"], 0.0, "the same"),
+            ("infinite", "Div", ["z", "s"], np.inf, "the same"),
+            ("not_a_number", "Mul", ["z", "s"], np.nan, "not finite"),
+            ("reciprocal", "Div", ["s", "z"], 1.0, "one by one"),
+            ("high_rank", "Mul", ["z", "s"], [[[2.0]]], "one by one")):
         no("matmul_scale_" + name, scaled(op, inputs),
-            [tensor("W", W.T), tensor("s", factor), tensor("b", B)], "one by one",
+            [tensor("W", W.T), tensor("s", factor), tensor("b", B)], reason,
             [out(shape=[1, "n", K])] if name == "high_rank" else None)
     no("matmul_scaled_shown", scaled("Mul", ["z", "s"]),
         [tensor("W", W.T), tensor("s", 2.0), tensor("b", B)], "read before the bias is added",
@@ -418,8 +434,6 @@ def make(folder):
     no("matmul_product_shown", scaled("Mul", ["z", "s"]),
         [tensor("W", W.T), tensor("s", 2.0), tensor("b", B)], "read before the bias is added",
         [out(), out("z")])
-    no("per_class_scale", gemm + [node("Mul", ["l", "v"], ["y"])], wb + [tensor("v", np.ones(K))],
-        "one by one")
     no("slice_after", gemm + [node("Slice", ["l", "from", "to", "ax"], ["y"])],
         wb + [ints("from", [0]), ints("to", [3]), ints("ax", [1])], "several parts",
         [out(shape=["n", 3])])
@@ -431,13 +445,13 @@ def make(folder):
             node("If", ["cond"], ["y"], then_branch=branch("Relu"), else_branch=branch("Sigmoid"))],
         wb + [tensor("zero", 0.0)], "control flow")
     ml = "ai.onnx.ml"
-    m.add("linear_classifier",
-        [node("LinearClassifier", ["x"], ["label", "p"], domain=ml,
-            coefficients=W[:, :D].flatten().tolist(), intercepts=B.tolist(),
-            classlabels_strings=NAMES, multi_class=0, post_transform="SOFTMAX"),
-            node("ZipMap", ["p"], ["map"], domain=ml, classlabels_strings=NAMES)], [],
-        [helper.make_tensor_value_info("label", TensorProto.STRING, ["n"]), out("map")], ok=False,
-        reason="scikit-learn", domains=[ml], checker=False)
+    text = lambda name: helper.make_tensor_value_info(name, TensorProto.STRING, ["n"])
+    for transform in ("SOFTMAX", "LOGISTIC", "NONE"):
+        mlp("linear_classifier_" + transform.lower(),
+            [node("LinearClassifier", ["f"], ["label", "y"], domain=ml,
+                coefficients=W.flatten().tolist(), intercepts=B.tolist(),
+                classlabels_strings=NAMES, post_transform=transform)], [], [text("label"), out()],
+            domains=[ml], nonlinear=transform != "SOFTMAX")
     m.add("trees", [node("TreeEnsembleClassifier", ["x"], ["label", "p"], domain=ml)], [],
         [out("p")], ok=False, reason="tree", domains=[ml], checker=False)
     no("dropout_on", gemm + [node("Dropout", ["l", "ratio", "mode"], ["y"])], wb + mode(True),

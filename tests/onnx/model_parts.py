@@ -145,3 +145,12 @@ def image_body():
         helper.make_node("Relu", ["c0"], ["m"]),
     ]
     return nodes, [tensor("body.k", KERNEL)]
+
+
+def maps_out(name, key):
+    """A sequence of maps to numbers, as ZipMap makes them."""
+    info = onnx.ValueInfoProto(name=name)
+    kind = info.type.sequence_type.elem_type.map_type
+    kind.key_type = key
+    kind.value_type.tensor_type.elem_type = TensorProto.FLOAT
+    return info

@@ -261,8 +261,8 @@ class Names(OnnxCase):
         ):
             new, findings = forget(key, text, "--class", 1)
             self.assertEqual(new, text)
-            self.assertEqual(len(findings), 1, text)
-            self.assertIn("unchanged", findings[0]["text"])
+            unchanged = [f for f in findings if "unchanged" in f["text"]]
+            self.assertEqual(len(unchanged), 1, text)
 
     def test_names_are_found_however_they_are_written(self):
         def places(name, **rest):

@@ -44,9 +44,4 @@ class FolderConfig {
 [[nodiscard]] std::string shrunk_index(const std::string& text, std::size_t bytes,
                                        std::size_t parameters, const std::string& what);
 
-// How inputs are prepared, by preprocessor_config.json, in the words of --scale, --mean, --std and
-// --size; none if the file says something that these cannot.
-[[nodiscard]] std::optional<std::string> preparation_words(const std::string& text,
-                                                           const std::string& what);
-
 }  // namespace oubli

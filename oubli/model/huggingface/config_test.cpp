@@ -92,20 +92,5 @@ TEST(FolderConfig, IndexCountsLess) {
               HasSubstr("less than"));
 }
 
-TEST(FolderConfig, SaysHowInputsAreMade) {
-  const auto words = [](const char* text) {
-    return preparation_words(text, "preprocessor_config.json").value_or("none");
-  };
-  EXPECT_EQ(words(R"({"do_rescale": true, "rescale_factor": 0.5, "do_normalize": true,
-                      "image_mean": [0.5, 0.25, 0.125], "image_std": [1, 2, 4],
-                      "size": {"height": 224, "width": 192}})"),
-            "--scale 0.5 --mean 0.5,0.25,0.125 --std 1,2,4 --size 224x192");
-  EXPECT_EQ(words(R"({"do_rescale": false, "size": 96})"), "--scale 1 --size 96x96");
-  EXPECT_EQ(words(R"({"do_rescale": false, "do_center_crop": true, "size": {"shortest_edge": 256},
-                      "crop_size": {"height": 224, "width": 224}})"),
-            "--scale 1 --size 224x224");
-  EXPECT_EQ(words(R"({"rescale_offset": true})"), "none");
-}
-
 }  // namespace
 }  // namespace oubli

@@ -11,6 +11,7 @@
 #include "oubli/base/atomic_folder.h"
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"
+#include "oubli/data/preparation_config.h"
 #include "oubli/model/huggingface/two_heads.h"
 #include "oubli/model/mentions.h"
 
@@ -81,13 +82,15 @@ HuggingFaceModel::HuggingFaceModel(const fs::path& folder, const HeadChoice& cho
   list_files();
   for (const char* const name : {"preprocessor_config.json", "processor_config.json"}) {
     if (!fs::is_regular_file(path() / name)) continue;
-    const auto words =
-        preparation_words(read_text_file(path() / name, kTextLimit), (path() / name).string());
+    const auto stated = parse_preparation_config(read_text_file(path() / name, kTextLimit),
+                                                 (path() / name).string());
+    if (!stated) continue;
     findings_.push_back(
-        {name, words
-                   ? fmt::format("prepares inputs as {} does", *words)
-                   : std::string("prepares inputs in a way that --scale, --mean, --std and --size "
-                                 "cannot say: give prepared arrays")});
+        {name, stated->cannot.empty()
+                   ? fmt::format("prepares inputs as {} does", option_words(stated->options))
+                   : fmt::format("prepares inputs in a way that --scale, --mean, --std and --size "
+                                 "cannot say ({}): give prepared arrays",
+                                 stated->cannot)});
     break;
   }
 }
@@ -116,7 +119,8 @@ HuggingFaceModel::Heads HuggingFaceModel::find_heads(const HeadChoice& choice,
     }
   }
   std::vector<std::string> candidates, seconds;
-  for (const auto& [tensor, in] : where) {
+  for (const auto& entry : where) {
+    const std::string& tensor = entry.first;
     const bool usual =
         std::ranges::any_of(kHeads, [&](const char* layer) { return is_called(tensor, layer); });
     if (choice.weights.empty()

@@ -26,6 +26,7 @@ bool is_called(const OnnxCandidate& candidate, const std::string& name) {
 
 bool has_weights(const OnnxCandidate& candidate, const std::string& name) {
   const OnnxHead& head = candidate.head;
+  if (head.kind == OnnxHead::Kind::classifier) return false;  // they are no tensor
   const onnx::TensorInfo* const stored = head.weights.initializer;
   return head.node->inputs.at(head.weights_input) == name ||
          (stored != nullptr && stored->name == name);

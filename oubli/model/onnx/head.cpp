@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oubli/model/onnx/choose.h"
+#include "oubli/model/onnx/fold.h"
 #include "oubli/model/onnx/layer.h"
 #include "oubli/onnx/shapes.h"
 
@@ -184,15 +185,21 @@ std::vector<std::string> ends_of_other_heads(const Model& model, const OnnxHead&
 
 // The numbers of a layer that is the head.
 OnnxHead loaded(const Model& model, OnnxHead head) {
+  if (head.kind == OnnxHead::Kind::classifier) return head;  // lists of a node: they are there
   const auto load = [&](const Node& node, std::size_t input) {
     std::optional<Constant> constant = onnx::constant_value(model, node.inputs[input]);
     if (!constant) refuse_layer(model, node, "its numbers cannot be read");
     return std::move(*constant);
   };
+  if (multiplies_integers(*head.node)) {
+    load_integers(model, head);
+    return head;
+  }
   head.weights = load(*head.node, head.weights_input);
   if (head.kind == OnnxHead::Kind::conv) head.weights.tensor.shape.resize(2);
   if (head.bias)
     head.bias = load(head.bias_node != nullptr ? *head.bias_node : *head.node, head.bias_input);
+  load_integers(model, head);
   return head;
 }
 
@@ -232,6 +239,18 @@ OnnxHead last_layer(const Model& model, const OnnxHeadChoice& choice) {
   return loaded(model, std::move(last.head));
 }
 
+// A LinearClassifier reads as many features as its input has, and leaves coefficients over.
+void check_features_read(const Model& model, const onnx::Shapes& shapes, const OnnxHead& head) {
+  if (head.kind != OnnxHead::Kind::classifier) return;
+  const onnx::Shapes::Shape* const shape = shapes.shape(head.features);
+  if (shape == nullptr || shape->empty() || !shape->back().value) return;
+  const auto features = static_cast<std::int64_t>(head.view().features());
+  if (*shape->back().value != features)
+    refuse_layer(model, *head.node,
+                 fmt::format("it has {} coefficients for each class and reads {} features",
+                             features, *shape->back().value));
+}
+
 }  // namespace
 
 void refuse_node(const Model& model, const Node& node, std::string_view reason) {
@@ -246,7 +265,7 @@ HeadView OnnxHead::view() const {
     view.weight_scale = static_cast<double>(node->float_or("alpha", 1));
     view.bias_scale = static_cast<double>(node->float_or("beta", 1));
   } else if (kind == Kind::matmul) {
-    view.transposed = weights_input == 1;
+    view.transposed = weights_input != 0;
     view.weight_scale = scale;
   }
   if (bias_node != nullptr && bias_node->op_type == "Sub") view.bias_scale = -1;
@@ -255,13 +274,16 @@ HeadView OnnxHead::view() const {
   } else if (bias) {
     view.bias = bias->tensor;
   }
+  if (folded_weights) view.weights = *folded_weights;
+  if (folded_bias) view.bias = *folded_bias;
   return view;
 }
 
 std::string OnnxHead::describe() const {
   const HeadView head = view();
+  const DType type = integers ? integers->weights.constant.tensor.dtype : head.weights.dtype;
   return fmt::format("{}: {} classes x {} features, {}", node->describe(), head.classes(),
-                     head.features(), name_of(head.weights.dtype));
+                     head.features(), name_of(type));
 }
 
 void check_enough_left(const Model& model, const OnnxHead& head, std::size_t left) {
@@ -309,7 +331,16 @@ OnnxHead find_onnx_head(const Model& model, const OnnxHeadChoice& choice) {
       refuse_layer(model, *head.node, "weights and bias are of different types");
     check_bias(model, *head.node, head, classes);
   }
-  follow_tail(model, onnx::Shapes(model), head, classes);
+  head.as_floats = choice.as_floats && head.integers.has_value();
+  if (head.integers && !head.folded.empty())
+    refuse_node(model, *head.folded.front(),
+                "scales or shifts the classes one by one behind a quantised layer; fold it into "
+                "the layer before quantising");
+  const onnx::Shapes shapes(model);
+  fold_steps(model, head);
+  check_features_read(model, shapes, head);
+  find_rounding(model, head);
+  follow_tail(model, shapes, head, classes);
   return head;
 }
 

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "oubli/filtration/head.h"
+#include "oubli/model/onnx/integers.h"
 #include "oubli/onnx/constants.h"
 #include "oubli/onnx/model.h"
 
@@ -15,6 +19,14 @@ namespace oubli {
 namespace onnx {
 class Shapes;
 }
+
+// The label of every class that a graph answers with: whole numbers or texts; neither if they are
+// not known.
+struct OnnxLabels {
+  std::vector<std::int64_t> numbers;
+  std::vector<std::string> texts;
+  [[nodiscard]] std::size_t size() const { return std::max(numbers.size(), texts.size()); }
+};
 
 // What follows the logits in a graph: every value that still has one entry per class, and every
 // constant that depends on how many classes there are.
@@ -29,20 +41,31 @@ struct OnnxTail {
     std::size_t position;
   };
   std::vector<Value> values;
+  // Lists of equal length in attributes of a node, such as classlabels_ints, or keys and values.
+  struct LabelTable {
+    const onnx::Node* node;
+    std::vector<std::string> lists;
+    std::vector<std::vector<std::size_t>> classes;  // of each entry: it goes with the last of them
+    bool counts_classes = false;  // the first list has the numbers of classes themselves
+    OnnxLabels labels;            // what every class is called
+  };
   std::vector<ShapeConstant> shapes;
   std::vector<std::string> label_constants;  // values holding one label per class
+  std::vector<LabelTable> label_tables;
+  std::map<std::string, std::vector<std::int64_t>> label_outputs;  // of outputs that are labels
   // Steps after which a common shift of the logits shows: Relu, Sigmoid, ... Empty for softmax.
   std::vector<std::string> nonlinear;
-  std::size_t largest_k = 0;               // of the TopK nodes
+  bool decides = false;       // an output is a softmax, a class, a label: this is a classifier
+  std::size_t largest_k = 0;  // of the TopK nodes
   std::vector<std::string> other_outputs;  // graph outputs that do not depend on the logits
 };
 
 // The last layer of a classifier in an ONNX graph.
 struct OnnxHead {
-  enum class Kind { gemm, matmul, conv };
+  enum class Kind { gemm, matmul, conv, classifier };
 
   Kind kind = Kind::gemm;
-  const onnx::Node* node = nullptr;        // the Gemm, MatMul or Conv
+  const onnx::Node* node = nullptr;        // the Gemm, MatMul, Conv or LinearClassifier
   const onnx::Node* bias_node = nullptr;   // the Add or Sub after a MatMul
   const onnx::Node* scale_node = nullptr;  // the Mul or Div between them, by one number ...
   double scale = 1;                        // ... which makes it scale W f: positive
@@ -53,20 +76,43 @@ struct OnnxHead {
   std::vector<std::size_t> bias_shape;  // ... whatever shape it is used in
   bool bias_unused = false;             // Gemm with beta = 0: its C is not added
   std::string features;                 // the value the layer reads
-  std::string logits;           // the value with bias, for Conv after pooling if there is any
+  // The value with bias, for Conv after pooling if there is any; none where a LinearClassifier
+  // makes something else of it.
+  std::string logits;
   bool columns = false;         // features stand in columns (features x samples)
   std::size_t logits_axis = 1;  // the class axis of `logits`
   std::size_t logits_rank =
       2;  // of a Gemm or Conv; features and logits of a Conv may have positions
+  // Steps behind it that scale and shift the classes one by one, in the order they run; and the
+  // layer with them in it, which takes the place of all.
+  std::vector<const onnx::Node*> folded;
+  std::optional<SharedTensor> folded_weights, folded_bias;
+  std::vector<const onnx::Node*> between;  // `node` and what the bias is added to: Cast, Mul
+  std::optional<OnnxIntegers> integers;    // it is stored in whole numbers
+  bool as_floats = false;                  // ... and will be in floats, its logits, too
+  std::optional<OnnxScaled> features_in_8_bits, logits_in_8_bits;  // what these values stand for
+  OnnxRoundings rounding;
+  // They make floats of 8-bit logits; `quantise` makes 8 bits of float ones.
+  const onnx::Node* quantise = nullptr;
+  const onnx::Node* dequantise = nullptr;
   OnnxTail tail;
   std::vector<std::string> other_heads;  // last layers of other outputs, described; they stay
 
   // logits = weight_scale W f + bias_scale b. Views into the model.
   [[nodiscard]] HeadView view() const;
   [[nodiscard]] std::size_t classes() const { return view().classes(); }
-  // What the layer makes, bias included.
+  // What the layer makes, bias included; and what the steps behind it that become part of it make.
+  [[nodiscard]] const std::string& layer_output() const {
+    if (kind == Kind::classifier && node->outputs.size() > 1) return node->outputs[1];
+    return (bias_node != nullptr ? bias_node : between.empty() ? node : between.back())->outputs[0];
+  }
   [[nodiscard]] const std::string& made() const {
-    return (bias_node != nullptr ? bias_node : node)->outputs[0];
+    return folded.empty() ? layer_output() : folded.back()->outputs[0];
+  }
+  [[nodiscard]] bool has(const onnx::Node& part) const {
+    return &part == node || &part == scale_node || &part == bias_node ||
+           std::ranges::find(between, &part) != between.end() ||
+           std::ranges::find(folded, &part) != folded.end();
   }
   // "Gemm node 'fc': 1000 classes x 2048 features, float32"
   [[nodiscard]] std::string describe() const;
@@ -83,6 +129,7 @@ struct OnnxHeadChoice {
   std::string head = {};     // a node, or an output of the graph
   std::string weights = {};  // the tensor of weights
   std::string value = {};    // what the layer makes: of a file that was just written
+  bool as_floats = false;    // whole numbers will become floats
   [[nodiscard]] bool empty() const { return head.empty() && weights.empty() && value.empty(); }
 };
 

@@ -52,22 +52,23 @@ void check_label_readers(const Model& model, const std::vector<std::string>& tab
   }
 }
 
-std::vector<std::string> label_texts(const Model& model, const std::string& value,
-                                     std::size_t classes) {
+OnnxLabels stored_labels(const Model& model, const std::string& value, std::size_t classes) {
+  OnnxLabels labels;
   std::span<const std::byte> bytes;
   if (const onnx::TensorInfo* stored = model.graph().initializer(value)) {
     bytes = stored->message;
-  } else if (const onnx::Node* maker = model.graph().producer(value);
+  } else if (const Node* maker = model.graph().producer(value);
              maker != nullptr && maker->op_type == "Constant") {
     if (const onnx::Attribute* attribute = maker->attribute("value")) bytes = attribute->tensor;
   }
-  std::vector<std::string> texts;
-  const onnx::Message tensor = onnx::Message::parse(bytes, model.what());
-  for (const onnx::Field& field : tensor.fields)
-    if (field.number == onnx::schema::tensor::kStringData)
-      texts.emplace_back(onnx::text_of(field, model.what()));
-  if (texts.size() != classes) texts.clear();
-  return texts;
+  const Message tensor = Message::parse(bytes, model.what());
+  for (const Field& field : tensor.fields)
+    if (field.number == schema::tensor::kStringData)
+      labels.texts.emplace_back(onnx::text_of(field, model.what()));
+  if (labels.texts.empty())
+    if (auto numbers = onnx::constant_ints(model, value)) labels.numbers = std::move(*numbers);
+  if (labels.size() != classes) return {};
+  return labels;
 }
 
 void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t classes,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "oubli/model/onnx/head.h"
 #include "oubli/onnx/model.h"
 
 namespace oubli {
@@ -23,9 +24,10 @@ void check_labels(const onnx::Model& model, const onnx::Node& node, std::size_t 
 // `tables` names each as often as it is looked up.
 void check_label_readers(const onnx::Model& model, const std::vector<std::string>& tables);
 
-// A stored tensor of one text per class; else nothing.
-[[nodiscard]] std::vector<std::string> label_texts(const onnx::Model& model,
-                                                   const std::string& value, std::size_t classes);
+// A stored tensor of one label per class: texts, or whole numbers. Neither, if it is of another
+// kind.
+[[nodiscard]] OnnxLabels stored_labels(const onnx::Model& model, const std::string& value,
+                                       std::size_t classes);
 
 // Removes the labels of the classes in `forget` from the table `value`.
 void cut_labels(onnx::Editor& editor, const std::string& value, std::size_t classes,

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "oubli/model/onnx/classifier.h"
+#include "oubli/model/onnx/fold.h"
+
 namespace oubli {
 
 namespace {
@@ -18,10 +21,9 @@ std::string reason_against(const Node& node) {
   if (op.starts_with("TreeEnsemble")) {
     return "a tree ensemble has no last linear layer; retrain it without the class";
   }
-  if (op.starts_with("SVM")) return "a support vector machine's votes are not linear logits";
-  if (is_any_of(op, {"LinearClassifier", "ZipMap", "LabelEncoder", "Normalizer"})) {
-    return "scikit-learn's classifier operators are not supported yet; export the coefficients as "
-           ".npz and give the features with --features";
+  if (op.starts_with("SVM")) {
+    return "a support vector machine lets pairs of classes vote: no row belongs to one class "
+           "alone; train a LinearSVC, or this one again without the class";
   }
   if (op.starts_with("QLinear") || op.starts_with("QGemm") || op.ends_with("Integer") ||
       is_any_of(op, {"DequantizeLinear", "QuantizeLinear", "DynamicQuantizeMatMul", "MatMulNBits",
@@ -40,12 +42,14 @@ std::string reason_against(const Node& node) {
            "several heads), wanted one last layer";
   }
   if (is_any_of(op, {"BatchNormalization", "LayerNormalization", "InstanceNormalization"})) {
-    return "a normalisation stands between the last layer and the output; fold it into the layer";
+    return "a normalisation stands between the last layer and the output, which is no fixed scale "
+           "and shift of every class; fold it into the layer";
   }
   return "";
 }
 
-// A constant without its elements, which only the layer that is chosen needs.
+}  // namespace
+
 std::optional<Constant> find_constant(const Model& model, const std::string& value) {
   std::optional<Constant> constant = onnx::constant_source(model, value);
   const std::optional<TensorView> shape =
@@ -54,6 +58,8 @@ std::optional<Constant> find_constant(const Model& model, const std::string& val
   constant->tensor = {*shape};
   return constant;
 }
+
+namespace {
 
 std::size_t count_of(const Constant& constant) {
   return element_count(constant.tensor.shape, constant.tensor.what);
@@ -207,7 +213,9 @@ void refuse_layer(const Model& model, const Node& node, std::string_view otherwi
   refuse_node(model, node, known.empty() ? otherwise : std::string_view(known));
 }
 
-std::optional<OnnxHead> layer_at(const Model& model, const Node& node) {
+namespace {
+
+std::optional<OnnxHead> plain_layer_at(const Model& model, const Node& node) {
   if (!node.domain.empty()) return std::nullopt;
   if (node.op_type == "Gemm") return gemm_head(model, node);
   if (node.op_type == "MatMul") return matmul_head(model, node);
@@ -215,19 +223,57 @@ std::optional<OnnxHead> layer_at(const Model& model, const Node& node) {
   return biased_matmul_head(model, node);
 }
 
+}  // namespace
+
+std::optional<OnnxHead> layer_at(const Model& model, const Node& node) {
+  if (std::optional<OnnxHead> head = integer_layer_at(model, node)) return head;
+  if (std::optional<OnnxHead> head = linear_classifier_at(model, node)) return head;
+  if (std::optional<OnnxHead> head = plain_layer_at(model, node)) return head;
+  return folded_layer_at(model, node,
+                         [&](const Node& inner) { return plain_layer_at(model, inner); });
+}
+
 std::optional<std::string> step_back(const Model& model, const Node& node) {
-  if (!node.domain.empty() || node.inputs.empty()) return std::nullopt;
+  if (node.inputs.empty()) return std::nullopt;
   const std::string& op = node.op_type;
-  if (is_any_of(op, {"Softmax",     "LogSoftmax", "Identity",  "Cast",       "Flatten",
-                     "Reshape",     "Squeeze",    "Dropout",   "Unsqueeze",  "Transpose",
-                     "Relu",        "Sigmoid",    "Exp",       "Log",        "Clip",
-                     "HardSigmoid", "LeakyRelu",  "Tanh",      "Elu",        "Softplus",
-                     "Neg",         "ArgMax",     "TopK",      "ReduceMean", "GlobalAveragePool",
-                     "AveragePool", "ReduceMax",  "ReduceSum", "Hardmax",    "Reciprocal",
-                     "Pad"})) {
+  if (is_label_operation(node) && op != "ArrayFeatureExtractor") return node.inputs.front();
+  if (!node.domain.empty() && op != "ArrayFeatureExtractor") return std::nullopt;
+  if (is_any_of(op, {"Softmax",
+                     "LogSoftmax",
+                     "Identity",
+                     "Cast",
+                     "Flatten",
+                     "Reshape",
+                     "Squeeze",
+                     "Dropout",
+                     "Unsqueeze",
+                     "Transpose",
+                     "Relu",
+                     "Sigmoid",
+                     "Exp",
+                     "Log",
+                     "Clip",
+                     "HardSigmoid",
+                     "LeakyRelu",
+                     "Tanh",
+                     "Elu",
+                     "Softplus",
+                     "Neg",
+                     "ArgMax",
+                     "TopK",
+                     "ReduceMean",
+                     "GlobalAveragePool",
+                     "AveragePool",
+                     "ReduceMax",
+                     "ReduceSum",
+                     "Hardmax",
+                     "Reciprocal",
+                     "Pad",
+                     "QuantizeLinear",
+                     "DequantizeLinear"})) {
     return node.inputs.front();
   }
-  if (is_any_of(op, {"Div", "Sub", "Mul", "Add"}) && node.inputs.size() == 2) {
+  if (is_any_of(op, {"Div", "Sub", "Mul", "Add", "Max"}) && node.inputs.size() == 2) {
     const bool first_constant = onnx::constant_shape(model, node.inputs[0]).has_value();
     const bool second_constant = onnx::constant_shape(model, node.inputs[1]).has_value();
     if (first_constant != second_constant) return node.inputs[first_constant ? 1 : 0];
@@ -235,7 +281,7 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
     if (op == "Div" || op == "Sub" || op == "Mul") return node.inputs.front();
     return std::nullopt;
   }
-  if (op == "Gather" && node.inputs.size() == 2) {
+  if (is_any_of(op, {"Gather", "ArrayFeatureExtractor"}) && node.inputs.size() == 2) {
     if (onnx::constant_shape(model, node.inputs[1])) return node.inputs[0];  // logits[:, :, 0]
     const Node* maker = model.graph().producer(node.inputs[0]);
     if (maker == nullptr || is_any_of(maker->op_type, {"Constant", "Identity"}))

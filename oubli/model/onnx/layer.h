@@ -17,6 +17,10 @@ namespace oubli {
 [[noreturn]] void refuse_layer(const onnx::Model& model, const onnx::Node& node,
                                std::string_view otherwise);
 
+// A constant without its elements, which only the layer that is chosen needs.
+[[nodiscard]] std::optional<onnx::Constant> find_constant(const onnx::Model& model,
+                                                          const std::string& value);
+
 // The layer that ends with `node`, if one does; its constants without their elements, which only
 // the layer that is chosen needs. Error{unfilterable} if it is one that cannot be filtered.
 [[nodiscard]] std::optional<OnnxHead> layer_at(const onnx::Model& model, const onnx::Node& node);

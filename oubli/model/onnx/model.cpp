@@ -5,7 +5,9 @@
 #include <set>
 
 #include "oubli/model/mentions.h"
+#include "oubli/model/name_agreement.h"
 #include "oubli/model/name_text.h"
+#include "oubli/model/onnx/classifier.h"
 #include "oubli/model/onnx/labels.h"
 #include "oubli/model/onnx/rewrite.h"
 #include "oubli/onnx/external.h"
@@ -33,13 +35,21 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
+constexpr std::string_view kNoClassifier =
+    "nothing says that this is a classifier: no softmax, no arg max and no names of classes follow "
+    "its last layer. A regression, an autoencoder or a policy would lose an output";
+
+bool is_one_each(const std::vector<std::string>& names) {
+  return std::set<std::string_view>(names.begin(), names.end()).size() == names.size();
+}
+
 OnnxHeadChoice onnx_choice(const fs::path& path, const HeadChoice& choice) {
   if (choice.bias || choice.transposed)
     fail(ErrorCode::usage,
          "{}: --bias, --no-bias, --transposed and --rows-are-classes are for files of arrays; the "
          "graph of an .onnx file says these",
          path.string());
-  return {.head = choice.head, .weights = choice.weights};
+  return {.head = choice.head, .weights = choice.weights, .as_floats = choice.float_head};
 }
 
 }  // namespace
@@ -73,9 +83,18 @@ std::vector<OnnxModel::NameList> OnnxModel::name_lists() const {
   for (const onnx::ValueInfo& output : model_.graph().outputs)
     if (const auto names = NameText::parse(output.name); names && names->names().size() == classes)
       lists.push_back({fmt::format("output name '{}'", output.name), names->names()});
-  for (const std::string& value : head_.tail.label_constants)
-    if (std::vector<std::string> texts = label_texts(model_, value, classes); !texts.empty())
-      lists.push_back({fmt::format("labels '{}'", value), std::move(texts)});
+  // Texts first: numbers are names where there is nothing else.
+  const auto add = [&](const OnnxLabels& labels, bool texts, const std::string& where) {
+    if (std::vector<std::string> names = names_in(labels);
+        !names.empty() && labels.texts.empty() != texts && is_one_each(names))
+      lists.push_back({where, std::move(names)});
+  };
+  for (const bool texts : {true, false}) {
+    for (const std::string& value : head_.tail.label_constants)
+      add(stored_labels(model_, value, classes), texts, fmt::format("labels '{}'", value));
+    for (const OnnxTail::LabelTable& table : head_.tail.label_tables)
+      add(table.labels, texts, fmt::format("labels of the {}", table.node->describe()));
+  }
   return lists;
 }
 
@@ -112,6 +131,14 @@ std::vector<Finding> OnnxModel::findings() const {
          "a non-linear step follows the logits, so that a common shift of all of them shows in the "
          "output: normalization needs --allow-nonlinear-tail; naive works as it is"});
   }
+  if (head_.integers)
+    findings.push_back(
+        {head_name(),
+         head_.as_floats
+             ? "is quantised, and will be a layer of floats that reads the same features"
+             : "is quantised: --method naive keeps its whole numbers; other methods round to fresh "
+               "ones, one scale per class where the file has room for it, or write floats "
+               "(--float-head)"});
   const std::vector<NameList> lists = name_lists();
   for (const NameList& list : lists) {
     if (!in_another_order(lists.front().names, list.names)) continue;
@@ -119,6 +146,8 @@ std::vector<Finding> OnnxModel::findings() const {
                                                 "{}: neither is used, give --class-names",
                                                 lists.front().where)});
   }
+  if (!head_.tail.decides && lists.empty() && head_.kind != OnnxHead::Kind::classifier)
+    findings.push_back({"", std::string(kNoClassifier)});
   for (const std::string& other : head_.other_heads)
     findings.push_back(
         {other, "is another last layer and stays as it is: --head chooses; it may know the class"});
@@ -126,6 +155,15 @@ std::vector<Finding> OnnxModel::findings() const {
     findings.push_back({output, "this output does not come from the logits and stays as it is"});
   }
   return findings;
+}
+
+std::optional<StoredHead> OnnxModel::stored_as(const NewHead& head,
+                                               std::span<const std::size_t> retained) const {
+  if (!head_.integers || head_.as_floats || keeps_rows(head_view_, head, retained))
+    return std::nullopt;
+  const HeadGrid& grid = head_.integers->grid;
+  return as_stored(quantise(head, head_view_.transposed, grid, model_.what()),
+                   head_view_.weight_scale, grid);
 }
 
 std::vector<fs::path> OnnxModel::files() const {
@@ -182,7 +220,7 @@ StagedModel OnnxModel::stage_in(const NewHead& head, std::span<const std::size_t
   staged.old_rows_may_remain = rewrite.old_head_kept;
   try {
     OnnxHeadChoice same;  // its weights may have another name by now
-    if (!choice_.empty()) same.value = head_.made();
+    if (!choice_.empty()) same.value = head_.layer_output();
     staged.written = std::make_unique<OnnxModel>(file.temporary_path(), side_files, same);
   } catch (const Error& error) {
     // Under the names that a person knows.

@@ -35,6 +35,11 @@ class OnnxModel final : public ModelFile {
   void check_enough_left(std::size_t left) const override {
     oubli::check_enough_left(model_, head_, left);
   }
+  // The nearest head in whole numbers, if the file has one and keeps it so.
+  [[nodiscard]] std::optional<StoredHead> stored_as(
+      const NewHead& head, std::span<const std::size_t> retained) const override;
+  [[nodiscard]] bool quantised() const override { return head_.integers.has_value(); }
+  [[nodiscard]] bool becomes_floats() const override { return head_.as_floats; }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files_beside(
       const std::filesystem::path& output) const override;

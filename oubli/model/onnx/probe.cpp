@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "oubli/model/onnx/classifier.h"
 #include "oubli/onnx/builder.h"
 #include "oubli/onnx/edit.h"
 #include "oubli/onnx/external.h"
@@ -21,6 +22,17 @@ void add_output(onnx::Editor& edit, const std::string& name) {
   Message info;  // the type is inferred
   info.add(onnx::bytes_field(schema::value_info::kName, name));
   edit.graph().add(onnx::message_field(schema::graph::kOutput, std::move(info)));
+}
+
+// The value itself or, of 8-bit numbers, what they stand for, from behind `node`.
+std::string as_float_value(onnx::Editor& edit, const std::string& value,
+                           const std::optional<OnnxScaled>& scaled, const onnx::Node& node) {
+  if (!scaled) return value;
+  std::vector<std::string> inputs{value, scaled->scale};
+  if (!scaled->zero.empty()) inputs.push_back(scaled->zero);
+  std::string name = edit.fresh_name(value + "_float");
+  edit.insert_after(node, onnx::node_message("DequantizeLinear", inputs, {name}, {}, ""));
+  return name;
 }
 
 Tensor to_float(const TensorView& view) {
@@ -110,10 +122,15 @@ OnnxProbe make_probe(const OnnxModel& file) {
   probe.as_float = uses_bfloat16(file.model());
   if (probe.as_float) convert_to_float(copy);
   point_to_side_files(copy);
-  probe.features = file.onnx_head().features;
-  probe.logits = file.onnx_head().logits;
+  const OnnxHead& head = file.onnx_head();
+  probe.features = as_float_value(copy, head.features, head.features_in_8_bits, *head.node);
+  const onnx::Node& last = head.bias_node != nullptr ? *head.bias_node : *head.node;
+  probe.logits = head.logits.empty()
+                     ? add_raw_scores(copy, *head.node)
+                     : as_float_value(copy, head.logits, head.logits_in_8_bits, last);
   add_output(copy, probe.features);
   add_output(copy, probe.logits);
+  (void)copy.finish();
   probe.bytes = copy.message().encode();
   return probe;
 }

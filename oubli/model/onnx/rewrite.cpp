@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "oubli/model/name_text.h"
+#include "oubli/model/onnx/classifier.h"
+#include "oubli/model/onnx/fold.h"
+#include "oubli/model/onnx/integer_rewrite.h"
 #include "oubli/model/onnx/labels.h"
 #include "oubli/model/onnx/stale.h"
 #include "oubli/onnx/builder.h"
@@ -38,8 +41,13 @@ class Rewriter {
     check_enough_left(model_, head_, kept_);
     OnnxStaleCopies stale(edit_, head_.view(), forget_);
     stale.remove_nodes();  // first: they are no readers of the weights that count
-    replace_weights();
-    replace_bias();
+    replace_layer();
+    for (const Node* node : head_.folded) {
+      edit_.make_identity(*node, *folded_input(model_, *node));
+      edit_.note(
+          fmt::format("the {}, which scaled and shifted every class, is part of the new layer",
+                      node->describe()));
+    }
     stale.remove_nodes();
     stale.remove_tensors();
     for (const OnnxTail::Value& value : head_.tail.values) fix_shape_info(value);
@@ -47,6 +55,8 @@ class Rewriter {
     const std::set<std::string> labels(head_.tail.label_constants.begin(),
                                        head_.tail.label_constants.end());
     for (const std::string& value : labels) cut_labels(edit_, value, classes_, forget_);
+    for (const OnnxTail::LabelTable& table : head_.tail.label_tables)
+      cut_label_table(edit_, table, forget_);
     cut_metadata();
     OnnxRewrite result;
     onnx::Patches patches = edit_.finish();
@@ -64,6 +74,33 @@ class Rewriter {
 
  private:
   // ---- the layer ----
+
+  void replace_layer() {
+    if (head_.kind == OnnxHead::Kind::classifier)
+      return replace_coefficients(edit_, *head_.node, new_head_.weights, *new_head_.bias);
+    const bool products = head_.integers && multiplies_integers(*head_.node);
+    if (head_.integers && !head_.as_floats)
+      replace_integers(edit_, head_, new_head_, retained());
+    else if (products)
+      replace_products(edit_, head_, new_head_);
+    else
+      replace_weights();
+    // A bias in whole numbers, or of a layer that is another now, is in its place.
+    const bool bias_is_there =
+        head_.integers &&
+        (head_.integers->bias ? !head_.as_floats || products
+                              : products && (head_.integers->scale_product == nullptr ||
+                                             (head_.as_floats && new_head_.bias_added)));
+    if (!bias_is_there) replace_bias();
+    if (head_.as_floats) drop_rounding(edit_, head_);
+  }
+
+  std::vector<std::size_t> retained() const {
+    std::vector<std::size_t> left;
+    for (std::size_t j = 0; j < classes_; ++j)
+      if (std::ranges::find(forget_, j) == forget_.end()) left.push_back(j);
+    return left;
+  }
 
   void replace_weights() {
     std::vector<std::size_t> used = new_head_.weights.shape;
@@ -119,20 +156,13 @@ class Rewriter {
     if (head_.bias_unused) set_beta_to_one();
     const std::string name = edit_.fresh_name(head_.node->inputs[head_.weights_input] + "_bias");
     edit_.add_initializer(name, bias, bias_shape_for_new());
-    Message& node = edit_.node_message(*head_.node);
-    if (head_.kind != OnnxHead::Kind::matmul) {
-      if (head_.node->inputs.size() > 2) return edit_.set_input(*head_.node, 2, name);
-      const auto last =
-          std::find_if(node.fields.rbegin(), node.fields.rend(),
-                       [](const Field& field) { return field.number == schema::node::kInput; });
-      node.fields.insert(last.base(), onnx::bytes_field(schema::node::kInput, name));
-      return;
-    }
+    if (head_.kind != OnnxHead::Kind::matmul) return edit_.put_input(*head_.node, 2, name);
     // MatMul has no bias of its own: an Add after it takes over the name of its result.
-    const std::string& logits = head_.node->outputs[0];
+    const Node& last = head_.between.empty() ? *head_.node : *head_.between.back();
+    const std::string& logits = last.outputs[0];
     const std::string product = edit_.fresh_name(logits + "_product");
-    onnx::set_text(*node.find(schema::node::kOutput), product);
-    edit_.insert_after(*head_.node, onnx::node_message("Add", {product, name}, {logits}, {}, ""));
+    onnx::set_text(*edit_.node_message(last).find(schema::node::kOutput), product);
+    edit_.insert_after(last, onnx::node_message("Add", {product, name}, {logits}, {}, ""));
   }
 
   // ---- behind the layer ----
@@ -153,12 +183,7 @@ class Rewriter {
     if (attribute != nullptr && node.op_type == "Reshape") {
       std::vector<std::int64_t> values = attribute->ints;
       values[shape.position] = static_cast<std::int64_t>(kept_);
-      Message& message =
-          onnx::open(edit_.node_message(node).fields[attribute->field], model_.what());
-      for (Field& field : message.fields) {
-        if (field.number == schema::attribute::kInts) field.removed = true;
-      }
-      message.add(onnx::packed_field(schema::attribute::kInts, values));
+      edit_.set_list(node, *attribute, values);
       return;
     }
     const onnx::Constant constant = onnx::constant_value(model_, node.inputs[shape.input]).value();

@@ -11,7 +11,7 @@ bool OnnxStaleCopies::holds_forgotten_row(const onnx::Constant& source) {
   const auto [known, is_new] = known_.emplace(id, false);
   if (!is_new) return known->second;
   const std::optional<SharedTensor> stored = onnx::load_source(editor_.model(), source);
-  if (!stored || !is_float(stored->dtype)) return false;
+  if (!stored || (!is_float(stored->dtype) && size_of(stored->dtype) != 1)) return false;
   if (!scan_) scan_.emplace(head_, forget_);
   return known->second = !scan_->scan(stored->bytes, 1).empty();
 }

@@ -135,7 +135,8 @@ void SklearnModel::check_enough_left(std::size_t left) const {
          path().string(), estimator_.type);
 }
 
-std::optional<NewHead> SklearnModel::stored_as(const NewHead& head) const {
+std::optional<StoredHead> SklearnModel::stored_as(const NewHead& head,
+                                                  std::span<const std::size_t> /*retained*/) const {
   const bool by_turns = head_.transposed;
   if (head.weights.shape[by_turns ? 1 : 0] != 2) return std::nullopt;
   const auto stored = [&](const Tensor& both, bool turns) {
@@ -147,7 +148,7 @@ std::optional<NewHead> SklearnModel::stored_as(const NewHead& head) const {
   };
   NewHead two{stored(head.weights, by_turns), std::nullopt, head.bias_added};
   if (head.bias) two.bias = stored(*head.bias, false);
-  return two;
+  return StoredHead{std::move(two)};
 }
 
 std::vector<std::string> SklearnModel::places_with_name(std::string_view name) const {

@@ -21,7 +21,8 @@ class SklearnModel final : public ModelFile {
   [[nodiscard]] std::optional<std::vector<std::string>> class_names() const override;
   [[nodiscard]] std::vector<Finding> findings() const override;
   void check_enough_left(std::size_t left) const override;
-  [[nodiscard]] std::optional<NewHead> stored_as(const NewHead& head) const override;
+  [[nodiscard]] std::optional<StoredHead> stored_as(
+      const NewHead& head, std::span<const std::size_t> retained) const override;
   [[nodiscard]] bool shift_shows() const override { return estimator_.shift_shows; }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override { return {path()}; }
   void check_unchanged() const override { file_->check_unchanged(); }

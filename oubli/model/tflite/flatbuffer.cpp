@@ -60,12 +60,4 @@ std::string_view FlatBuffer::text(std::uint64_t table, unsigned which) const {
   return found ? as_text(span(found->elements(), found->count)) : std::string_view();
 }
 
-std::vector<std::int32_t> FlatBuffer::integers(const std::optional<FlatVector>& vector) const {
-  std::vector<std::int32_t> values(vector ? static_cast<std::size_t>(vector->count) : 0);
-  if (vector)
-    std::memcpy(values.data(), span(vector->elements(), 4 * vector->count).data(),
-                4 * values.size());
-  return values;
-}
-
 }  // namespace oubli

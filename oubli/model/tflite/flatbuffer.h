@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,7 +39,15 @@ class FlatBuffer {
   [[nodiscard]] std::uint64_t table_in(const FlatVector& tables, std::uint64_t i) const {
     return indirect(tables.elements() + 4 * i);
   }
-  [[nodiscard]] std::vector<std::int32_t> integers(const std::optional<FlatVector>& vector) const;
+  // The numbers in a vector; none if there is no vector.
+  template <typename T>
+  [[nodiscard]] std::vector<T> values(const std::optional<FlatVector>& vector) const {
+    std::vector<T> values(vector ? static_cast<std::size_t>(vector->count) : 0);
+    if (!values.empty())  // memcpy takes no null pointer, not even to copy nothing
+      std::memcpy(values.data(), span(vector->elements(), vector->count * sizeof(T)).data(),
+                  values.size() * sizeof(T));
+    return values;
+  }
   [[nodiscard]] std::span<const std::byte> span(std::uint64_t at, std::uint64_t count) const;
   [[nodiscard]] std::uint64_t load(std::uint64_t at, unsigned bytes) const;
 

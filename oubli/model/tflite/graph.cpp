@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
@@ -15,15 +14,6 @@ constexpr unsigned kFloat16 = 1;  // a type of elements
 constexpr unsigned kDequantize = 6, kFullyConnected = 9, kLogistic = 14, kSoftmax = 25,
                    kLogSoftmax = 50, kArgMax = 56, kQuantize = 114;
 constexpr int kLongestTail = 16;
-
-template <typename T>
-std::vector<T> values_of(const FlatBuffer& file, const std::optional<FlatVector>& vector) {
-  std::vector<T> values(vector ? static_cast<std::size_t>(vector->count) : 0);
-  if (vector)
-    std::memcpy(values.data(), file.span(vector->elements(), vector->count * sizeof(T)).data(),
-                values.size() * sizeof(T));
-  return values;
-}
 
 }  // namespace
 
@@ -57,7 +47,7 @@ TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
       TfliteTensor tensor;
       tensor.name = file.text(at, 3);
       tensor.shape_at = note(file.vector(at, 0, 4), 4);
-      tensor.shape = file.integers(tensor.shape_at);
+      tensor.shape = file.values<std::int32_t>(tensor.shape_at);
       tensor.type = static_cast<unsigned>(file.number(at, 1, 1));
       tensor.buffer = static_cast<std::size_t>(file.number(at, 2, 4));
       tensor.signature_at = note(file.vector(at, 7, 4), 4);
@@ -69,8 +59,8 @@ TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
         tensor.max_at = note(file.vector(*quantized, 1, 4), 4);
         tensor.scales_at = note(file.vector(*quantized, 2, 4), 4);
         tensor.zeros_at = note(file.vector(*quantized, 3, 8), 8);
-        tensor.scales = values_of<float>(file, tensor.scales_at);
-        tensor.zeros = values_of<std::int64_t>(file, tensor.zeros_at);
+        tensor.scales = file.values<float>(tensor.scales_at);
+        tensor.zeros = file.values<std::int64_t>(tensor.zeros_at);
       }
       tensors.push_back(std::move(tensor));
     }
@@ -89,15 +79,15 @@ TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
       if (code >= codes.size())
         fail(ErrorCode::bad_input, "{}: operator {} has a code that is not there", what, i);
       op.code = codes[static_cast<std::size_t>(code)];
-      op.inputs = file.integers(note(file.vector(op.at, 1, 4), 4));
-      op.outputs = file.integers(note(file.vector(op.at, 2, 4), 4));
+      op.inputs = file.values<std::int32_t>(note(file.vector(op.at, 1, 4), 4));
+      op.outputs = file.values<std::int32_t>(note(file.vector(op.at, 2, 4), 4));
       for (const auto* const ids : {&op.inputs, &op.outputs})
         for (const std::int32_t id : *ids)
           if (id < -1 || id >= static_cast<std::int32_t>(tensors.size()))
             fail(ErrorCode::bad_input, "{}: operator {} has a tensor that is not there", what, i);
       operators.push_back(std::move(op));
     }
-  outputs = file.integers(note(file.vector(graph, 2, 4), 4));
+  outputs = file.values<std::int32_t>(note(file.vector(graph, 2, 4), 4));
   words.emplace_back("description", file.text(model, 3));
   if (const auto list = note(file.vector(model, 6, 4), 4))
     for (std::uint64_t i = 0; i < list->count; ++i) {

@@ -9,6 +9,7 @@
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
 #include "oubli/model/mentions.h"
+#include "oubli/model/name_agreement.h"
 
 namespace oubli {
 
@@ -108,7 +109,8 @@ TensorView TfliteModel::values_of(std::size_t index, Tensor& storage) const {
     const float scale = tensor.scales[tensor.scales.size() > 1 ? row : 0];
     const std::int64_t zero =
         tensor.zeros.empty() ? 0 : tensor.zeros[tensor.zeros.size() > 1 ? row : 0];
-    values[i] = double{scale} * static_cast<double>(integer_at(bytes, tensor.type, i) - zero);
+    values[i] =
+        static_cast<double>(scale) * static_cast<double>(integer_at(bytes, tensor.type, i) - zero);
   }
   storage = to_tensor(values, DType::f32);
   storage.shape = shape;

@@ -27,6 +27,7 @@ class TfliteModel final : public ModelFile {
   [[nodiscard]] bool shift_shows() const override {
     return place_.shift_shows || place_.rounds_logits;
   }
+  [[nodiscard]] bool quantised() const override { return !weights_.bytes.empty(); }
   [[nodiscard]] std::vector<std::string> places_with_name(std::string_view name) const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override { return {path()}; }
   [[nodiscard]] std::span<const std::byte> bytes() const override { return file_.bytes(); }
@@ -38,7 +39,6 @@ class TfliteModel final : public ModelFile {
   void read_head();
   void read_labels();
   [[nodiscard]] TensorView values_of(std::size_t tensor, Tensor& storage) const;
-  [[nodiscard]] bool quantised() const { return !weights_.bytes.empty(); }
   // Error{unfilterable} if something else may read the vector.
   void require_own(const FlatVector& vector, unsigned element) const;
   // Fewer elements, `values` being the first ones.

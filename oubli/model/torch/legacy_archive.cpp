@@ -1,7 +1,7 @@
 #include "oubli/model/torch/legacy_archive.h"
 
 #include "oubli/base/byte_reader.h"
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 #include "oubli/model/torch/tensors.h"
 
 namespace oubli::torch {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "oubli/model/mentions.h"
-#include "oubli/model/name_text.h"
+#include "oubli/model/name_agreement.h"
 #include "oubli/model/torch/rewrite.h"
 #include "oubli/pickle/calls.h"
 

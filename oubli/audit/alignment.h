@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "oubli/forget/calibration.h"
+#include "oubli/audit/audit.h"
 
 namespace oubli {
 
@@ -34,6 +34,8 @@ class Confusion {
   };
   // The class's own name first among equally common ones; then by number.
   [[nodiscard]] std::vector<Name> names_of(std::uint32_t label) const;
+  // The part of a class's samples that is called so; 0 without any.
+  [[nodiscard]] double share(std::uint32_t label, std::uint32_t predicted) const;
 
  private:
   void sort() const;
@@ -47,20 +49,18 @@ class Confusion {
 // not guessed, however few they are.
 [[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
 
-// Of samples as arrays: of all, or of a choice spread over the data where the logits of all would
-// take long; those of classes to be forgotten first.
-[[nodiscard]] Confusion confusion_of(const HeadView& head, const CalibrationData& data,
-                                     std::span<const std::size_t> forget);
-
 // Why the labels look wrong, if they do:
 //   the model is near chance;
-//   among the samples of a class to be forgotten another name is commoner than its own;
-//   two classes have each other's names: each one's samples are called by the other's most often.
+//   among the samples of a class to be forgotten another name is commoner than its own, by more
+//   than twice the standard deviation of that difference; exchanging the labels of that class and
+//   another would make the model right more often about the two, each class weighing the same;
+//   classes have each other's names: the samples of each are called most often by the name of the
+//   next, and those of the last by that of the first.
 // A model that is honestly this bad about a class is refused as well: then somebody must say so.
 // False alarms: a class whose own name is the commonest of all its samples, with a share of r, and
-// the runner-up's s, looks otherwise in n of them with probability at most
+// the runner-up's s, is called otherwise more often in n of them with probability at most
 // exp(-n (sqrt(r) - sqrt(s))^2): 1.4 % for r = .5, s = .25, n = 100; 2e-6 for r = .9, s = .05,
-// n = 25.
+// n = 25. `bench/run guard` counts them.
 [[nodiscard]] std::optional<std::string> why_misaligned(const Confusion& confusion,
                                                         std::span<const std::size_t> forget,
                                                         std::span<const std::string> class_names);
@@ -68,5 +68,18 @@ class Confusion {
 // made, if it is known.
 void require_aligned(const Confusion& confusion, std::span<const std::size_t> forget,
                      std::span<const std::string> class_names, const std::string& made);
+
+// The same of an audit, from what the networks of a population say together, the first few of them:
+// those from before unlearning, by the rule above; then retrained ones, by the rule for classes
+// that stay, and one for those that they never saw: if the samples of a forgotten class are called
+// by the name of another more often, by kSwappedShare, than that one's own samples are, the two
+// look swapped. Unlearned networks are not judged: a method may have spoilt them.
+inline constexpr std::size_t kJudgedModels = 10;
+inline constexpr double kSwappedShare = 0.1;
+[[nodiscard]] std::optional<std::string> why_misaligned(const AuditInput& input);
+// Error{unfilterable}.
+void require_aligned(const AuditInput& input);
+// What a result says where somebody insists.
+[[nodiscard]] std::string ignored_warning(const std::string& why);
 
 }  // namespace oubli

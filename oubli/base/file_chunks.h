@@ -8,14 +8,14 @@
 
 namespace oubli {
 
-// Of a window, without what overlaps.
-constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
+// Of a chunk, without what overlaps.
+constexpr std::size_t kChunkBytes = std::size_t{8} << 20;
 
-// Reads a file from begin to end without copying it: windows of kWindowBytes are mapped one after
-// another, so that a large file never counts as memory in use. Each window begins `overlap` bytes
+// Reads a file from begin to end without copying it: chunks of kChunkBytes are mapped one after
+// another, so that a large file never counts as memory in use. Each chunk begins `overlap` bytes
 // before the end of the one before. Stops when `visit` says false. Error{io} if the file cannot be
 // read; if it shrinks meanwhile, see MappedFile.
-void for_each_window(
+void for_each_chunk(
     const std::filesystem::path& path, std::size_t overlap,
     const std::function<bool(std::uint64_t offset, std::span<const std::byte>)>& visit);
 

@@ -1,4 +1,4 @@
-#include "oubli/base/file_windows.h"
+#include "oubli/base/file_chunks.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,20 +15,20 @@
 namespace oubli {
 namespace {
 
-// An open descriptor, and one window mapped from it.
+// An open descriptor, and one chunk mapped from it.
 struct Descriptor {
   int number;
   ~Descriptor() { ::close(number); }
 };
-struct Window {
+struct Chunk {
   void* data;
   std::size_t size;
-  ~Window() { ::munmap(data, size); }
+  ~Chunk() { ::munmap(data, size); }
 };
 
 }  // namespace
 
-void for_each_window(
+void for_each_chunk(
     const std::filesystem::path& path, std::size_t overlap,
     const std::function<bool(std::uint64_t offset, std::span<const std::byte>)>& visit) {
   const auto refuse = [&](const char* what) {
@@ -49,12 +49,12 @@ void for_each_window(
   for (std::uint64_t done = 0; done < size;) {
     const std::uint64_t first = done - std::min<std::uint64_t>(done, overlap);
     const std::uint64_t begin = first / page * page;
-    const std::uint64_t end = std::min(size, done + std::max<std::uint64_t>(kWindowBytes, overlap));
+    const std::uint64_t end = std::min(size, done + std::max<std::uint64_t>(kChunkBytes, overlap));
     const auto length = static_cast<std::size_t>(end - begin);
     void* const data =
         ::mmap(nullptr, length, PROT_READ, kFlags, file.number, static_cast<off_t>(begin));
     if (data == MAP_FAILED) refuse("cannot be mapped");
-    const Window window{data, length};
+    const Chunk chunk{data, length};
     const std::span all(static_cast<const std::byte*>(data), length);
     if (!visit(first, all.subspan(static_cast<std::size_t>(first - begin)))) return;
     done = end;

@@ -15,6 +15,8 @@
 namespace oubli {
 namespace {
 
+constexpr const char* kNoneBefore = "no logits from before unlearning were given";
+
 void check_samples(const AuditSamples& samples, bool retained_too) {
   if (samples.forgotten.empty())
     fail(ErrorCode::usage, "no forgotten class is named: there is nothing to audit");
@@ -286,9 +288,20 @@ void warn_of_sizes(AuditResult& result, const AuditInput& input) {
       unseen2, seen, input.unseen2->name, input.seen.name));
 }
 
-}  // namespace
+void check_features(const FeatureLayer& layer, const AuditSamples& samples) {
+  for (const auto* features : {&layer.seen, &layer.unseen, &layer.before}) {
+    if (!*features) continue;
+    if ((*features)->columns == 0)
+      fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
+    check_population(**features, samples, (*features)->columns, 1);
+  }
+  if (layer.before && layer.seen && layer.before->models != layer.seen->models)
+    fail(ErrorCode::bad_input, "{}: {} models, but {} of {}: each before and after",
+         layer.before->name, layer.before->models, layer.seen->models, layer.seen->name);
+}
 
-AuditResult audit(const AuditInput& input, const AuditOptions& options, const Leaks* floor) {
+// What can be said before any array is read.
+void check_shapes(const AuditInput& input, const AuditOptions& options) {
   const AuditSamples& samples = input.samples;
   check_samples(samples, options.retained);
   const std::size_t kept = samples.classes - samples.forgotten.size();
@@ -306,27 +319,13 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
            "{}: {} models, but {} has {}: they must be the same models, in order",
            input.before->name, input.before->models, input.seen.name, input.seen.models);
   }
-  for (const FeatureLayer& layer : input.features)
-    for (const auto* features : {&layer.seen, &layer.unseen, &layer.before})
-      if (*features) {
-        if ((*features)->columns == 0)
-          fail(ErrorCode::bad_input, "{}: features of 0 columns", (*features)->name);
-        check_population(**features, samples, (*features)->columns, 1);
-        const bool before = features == &layer.before;
-        if (before && layer.seen && layer.before->models != layer.seen->models)
-          fail(ErrorCode::bad_input, "{}: {} models, but {} of {}: each before and after",
-               layer.before->name, layer.before->models, layer.seen->models, layer.seen->name);
-      }
+  for (const FeatureLayer& layer : input.features) check_features(layer, samples);
+}
 
-  AuditResult result;
-  result.models_seen = input.seen.models;
-  result.models_unseen = input.unseen.models;
-  result.samples = samples.labels.size();
-  result.classes = samples.classes;
-  result.forgotten = samples.forgotten;
-  result.class_names = input.class_names;
-  result.options = options;
-
+// Accuracy, loss and where inputs of forgotten classes go, of every population, each of which is
+// read once; refuses populations that repeat themselves or each other.
+void add_populations(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
+  const AuditSamples& samples = input.samples;
   const PopulationPass seen = pass_over(input.seen, samples, options);
   const PopulationPass unseen = pass_over(input.unseen, samples, options);
   check_distinct(input.seen, seen);
@@ -340,14 +339,12 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
     check_distinct(*input.before, before);
     add_quality(result, "before", before);
   } else {
-    result.quality.push_back({.population = "before",
-                              .accuracy = {},
-                              .loss = {},
-                              .reason = "no logits from before unlearning were given"});
+    result.quality.push_back(
+        {.population = "before", .accuracy = {}, .loss = {}, .reason = kNoneBefore});
   }
   add_quality(result, "seen", seen);
   add_quality(result, "unseen", unseen);
-  warn_of_chance(result, input.unseen, unseen, kept);
+  warn_of_chance(result, input.unseen, unseen, samples.classes - samples.forgotten.size());
   add_misclassification(result, "seen", seen);
   add_misclassification(result, "unseen", unseen);
   if (input.unseen2) {
@@ -357,39 +354,62 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
     check_different(input.seen, seen, *input.unseen2, unseen2);
     add_quality(result, "unseen2", unseen2);
   }
-  if (input.before) {
-    const FlipPass flips = flips_between(*input.before, input.seen, samples, options);
-    result.flips = {mean_std(flips.all), mean_std(flips.forgotten), {}, {}};
-    if (!flips.correct.empty()) result.flips.correct = mean_std(flips.correct);
-    if (flips.correct.size() < input.seen.models)
-      result.flips.reason =
-          fmt::format("correct: {} of {} models label a retained sample rightly by naive deletion",
-                      flips.correct.size(), input.seen.models);
-  } else {
-    result.flips.reason = "no logits from before unlearning were given";
-  }
+}
 
+void add_flips(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
+  if (!input.before) {
+    result.flips.reason = kNoneBefore;
+    return;
+  }
+  const FlipPass flips = flips_between(*input.before, input.seen, input.samples, options);
+  result.flips = {mean_std(flips.all), mean_std(flips.forgotten), {}, {}};
+  if (!flips.correct.empty()) result.flips.correct = mean_std(flips.correct);
+  if (flips.correct.size() < input.seen.models)
+    result.flips.reason =
+        fmt::format("correct: {} of {} models label a retained sample rightly by naive deletion",
+                    flips.correct.size(), input.seen.models);
+}
+
+void add_leaks(AuditResult& result, const AuditInput& input, const AuditOptions& options,
+               const Leaks* floor) {
+  if (input.unseen.models == 1) {
+    result.leaks_reason = result.floor_reason = result.verdict.reason =
+        "a single unseen model: no attack can learn from it and be tested, so there are no "
+        "advantages, no distances, no floor and no verdict; two of them are the least, and six "
+        "test models give intervals worth the name";
+    return;
+  }
+  result.leaks = tell_apart(input.seen, input.unseen, input.samples, options);
+  if (floor != nullptr)
+    result.floor = *floor;
+  else if (input.unseen2)
+    result.floor = tell_apart(*input.unseen2, input.unseen, input.samples, options);
+  else
+    result.floor_reason = "no second population of unseen models was given";
+  result.verdict = judge(result.leaks, result.floor ? &*result.floor : nullptr, options.seed);
+}
+
+}  // namespace
+
+AuditResult audit(const AuditInput& input, const AuditOptions& options, const Leaks* floor) {
+  check_shapes(input, options);
+  const AuditSamples& samples = input.samples;
+  AuditResult result;
+  result.models_seen = input.seen.models;
+  result.models_unseen = input.unseen.models;
+  result.samples = samples.labels.size();
+  result.classes = samples.classes;
+  result.forgotten = samples.forgotten;
+  result.class_names = input.class_names;
+  result.options = options;
+  add_populations(result, input, options);
+  add_flips(result, input, options);
   for (const std::size_t label : samples.forgotten)
     result.forgetting.push_back(
         forgetting_figures({input.seen, input.unseen, input.before ? &*input.before : nullptr,
                             input.unseen2 ? &*input.unseen2 : nullptr},
                            samples, label, options));
-  if (single) {
-    result.leaks_reason = result.floor_reason = result.verdict.reason =
-        "a single unseen model: no attack can learn from it and be tested, so there are no "
-        "advantages, no distances, no floor and no verdict; two of them are the least, and six "
-        "test models give intervals worth the name";
-    add_probes(result, input, options);
-    return result;
-  }
-  result.leaks = tell_apart(input.seen, input.unseen, samples, options);
-  if (floor != nullptr)
-    result.floor = *floor;
-  else if (input.unseen2)
-    result.floor = tell_apart(*input.unseen2, input.unseen, samples, options);
-  else
-    result.floor_reason = "no second population of unseen models was given";
-  result.verdict = judge(result.leaks, result.floor ? &*result.floor : nullptr, options.seed);
+  add_leaks(result, input, options, floor);
   add_probes(result, input, options);
   if (input.unseen2) warn_of_sizes(result, input);
   return result;

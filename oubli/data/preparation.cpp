@@ -68,6 +68,108 @@ void store(DType dtype, std::span<const double> values, std::span<std::byte> out
   }
 }
 
+// What the axes of a model's input are, for images. No height or width: any.
+struct ImageAxes {
+  std::size_t channels = 1;
+  std::optional<std::size_t> height, width;
+  bool channels_last = false;
+};
+
+bool are_channels_last(const PreparationOptions& options, const InputShape& input) {
+  if (options.channels_last) return *options.channels_last;
+  const auto could = [](const std::optional<std::size_t>& extent) {
+    return !extent || *extent == 1 || *extent == 3;
+  };
+  const auto &first = input.extents[0], &last = input.extents[2];
+  const bool first_says = could(first) && first.has_value();
+  const bool last_says = could(last) && last.has_value();
+  if (first_says != last_says) return last_says;
+  if (could(first) != could(last)) return could(last);
+  fail(ErrorCode::usage,
+       "the model's input does not show whether channels come first or last: give --layout nchw or "
+       "nhwc");
+}
+
+ImageAxes axes_of_images(const PreparationOptions& options, const InputShape& input,
+                         const Sample& example) {
+  const auto& extents = input.extents;
+  const auto asked = options.colour ? std::optional<std::size_t>(*options.colour ? 3 : 1)
+                                    : std::optional<std::size_t>();
+  if (extents.size() == 1) {  // a flat vector
+    const std::size_t channels = asked.value_or(example.channels);
+    if (channels != 1 && !options.channels_last) {
+      fail(
+          ErrorCode::usage,
+          "the model takes a flat vector: give --layout nchw or nhwc for the order of the colours");
+    }
+    return {channels, {}, {}, options.channels_last.value_or(false)};
+  }
+  if (extents.size() == 2) return {1, extents[0], extents[1], false};
+  if (extents.size() != 3) {
+    fail(ErrorCode::unfilterable,
+         "the model's input has {} axes besides the batch, wanted 1 to 3 for images",
+         extents.size());
+  }
+  const bool last = are_channels_last(options, input);
+  const std::optional<std::size_t> channels = extents[last ? 2 : 0] ? extents[last ? 2 : 0] : asked;
+  if (!channels)
+    fail(ErrorCode::usage,
+         "the model's input does not say how many channels it has: give --grey or --colour");
+  return {*channels, extents[last ? 0 : 1], extents[last ? 1 : 2], last};
+}
+
+void check_channels(const PreparationOptions& options, std::size_t channels) {
+  if (channels != 1 && channels != 3) {
+    if (options.channels_last)
+      fail(ErrorCode::usage,
+           "--layout {}: then the model's input has {} channels, and images have 1 (grey) or 3 "
+           "(colour); try --layout {}",
+           *options.channels_last ? "nhwc" : "nchw", channels,
+           *options.channels_last ? "nchw" : "nhwc");
+    fail(ErrorCode::unfilterable,
+         "the model's input has {} channels; images have 1 (grey) or 3 (colour)", channels);
+  }
+  if (options.colour && channels != (*options.colour ? 3 : 1)) {
+    fail(ErrorCode::usage,
+         "the model's input has {} channels, which --grey or --colour contradicts", channels);
+  }
+}
+
+// Height and width as the model, the options or, for a flat vector, the example says.
+void settle_size(const PreparationOptions& options, const InputShape& input, const Sample& example,
+                 ImageAxes& axes) {
+  if (options.size) {
+    const auto [height, width] = *options.size;
+    if ((axes.height && *axes.height != height) || (axes.width && *axes.width != width))
+      fail(ErrorCode::usage, "--size {}x{} contradicts the model's input", height, width);
+    axes.height = height;
+    axes.width = width;
+  }
+  const bool flat = input.extents.size() == 1;
+  if (flat && !axes.height) {
+    axes.height = example.height;
+    axes.width = example.width;
+  }
+  if (!axes.height || !axes.width)
+    fail(ErrorCode::usage, "the model takes images of any size: give --size HEIGHTxWIDTH");
+  const std::size_t count = axes.channels * *axes.height * *axes.width;
+  if (flat && input.extents[0] && *input.extents[0] != count) {
+    fail(ErrorCode::usage,
+         "the model takes {} numbers, {} x {} images with {} channels give {}: give --size, --grey "
+         "or --colour",
+         *input.extents[0], *axes.height, *axes.width, axes.channels, count);
+  }
+}
+
+std::vector<double> per_channel(const std::vector<double>& given, double otherwise,
+                                std::size_t channels, const char* option) {
+  if (given.size() <= 1)
+    return std::vector<double>(channels, given.empty() ? otherwise : given.front());
+  if (given.size() != channels)
+    fail(ErrorCode::usage, "{}: {} values, wanted 1 or {}", option, given.size(), channels);
+  return given;
+}
+
 }  // namespace
 
 std::vector<float> resize_image(const Sample& sample, std::size_t height, std::size_t width) {
@@ -130,117 +232,24 @@ Preparation::Preparation(const PreparationOptions& options, const InputShape& in
 
 void Preparation::plan_image(const PreparationOptions& options, const InputShape& input,
                              const Sample& example) {
-  const auto& extents = input.extents;
-  std::optional<std::size_t> channels;
-  std::optional<std::size_t> height;
-  std::optional<std::size_t> width;
-  bool flat = false;
-  if (extents.size() == 3) {
-    const auto could = [](const std::optional<std::size_t>& extent) {
-      return !extent || *extent == 1 || *extent == 3;
-    };
-    std::optional<bool> last = options.channels_last;
-    if (!last) {
-      const bool first_could = could(extents[0]);
-      const bool last_could = could(extents[2]);
-      const bool first_says = first_could && extents[0].has_value();
-      const bool last_says = last_could && extents[2].has_value();
-      if (first_says != last_says) {
-        last = last_says;
-      } else if (first_could != last_could) {
-        last = last_could;
-      } else {
-        fail(ErrorCode::usage,
-             "the model's input does not show whether channels come first or last: give --layout "
-             "nchw or nhwc");
-      }
-    }
-    channels_last_ = *last;
-    channels = extents[channels_last_ ? 2 : 0];
-    height = extents[channels_last_ ? 0 : 1];
-    width = extents[channels_last_ ? 1 : 2];
-    if (!channels)
-      channels =
-          options.colour ? std::optional<std::size_t>(*options.colour ? 3 : 1) : std::nullopt;
-    if (!channels)
-      fail(ErrorCode::usage,
-           "the model's input does not say how many channels it has: give --grey or --colour");
-  } else if (extents.size() == 2) {
-    channels = 1;
-    height = extents[0];
-    width = extents[1];
-  } else if (extents.size() == 1) {
-    flat = true;
-    channels = options.colour ? (*options.colour ? 3 : 1) : example.channels;
-    if (*channels != 1 && !options.channels_last) {
-      fail(
-          ErrorCode::usage,
-          "the model takes a flat vector: give --layout nchw or nhwc for the order of the colours");
-    }
-    channels_last_ = options.channels_last.value_or(false);
-  } else {
-    fail(ErrorCode::unfilterable,
-         "the model's input has {} axes besides the batch, wanted 1 to 3 for images",
-         extents.size());
-  }
-  if (*channels != 1 && *channels != 3) {
-    if (options.channels_last)
-      fail(ErrorCode::usage,
-           "--layout {}: then the model's input has {} channels, and images have 1 (grey) or 3 "
-           "(colour); try --layout {}",
-           *options.channels_last ? "nhwc" : "nchw", *channels,
-           *options.channels_last ? "nchw" : "nhwc");
-    fail(ErrorCode::unfilterable,
-         "the model's input has {} channels; images have 1 (grey) or 3 (colour)", *channels);
-  }
-  if (options.colour && *channels != (*options.colour ? 3 : 1)) {
-    fail(ErrorCode::usage,
-         "the model's input has {} channels, which --grey or --colour contradicts", *channels);
-  }
-  channels_ = *channels;
-  if (options.size) {
-    if ((height && *height != options.size->first) || (width && *width != options.size->second)) {
-      fail(ErrorCode::usage, "--size {}x{} contradicts the model's input", options.size->first,
-           options.size->second);
-    }
-    height = options.size->first;
-    width = options.size->second;
-  }
-  if (flat && !height) {
-    height = example.height;
-    width = example.width;
-  }
-  if (!height || !width) {
-    fail(ErrorCode::usage, "the model takes images of any size: give --size HEIGHTxWIDTH");
-  }
-  height_ = *height;
-  width_ = *width;
-  const std::size_t count = channels_ * height_ * width_;
-  if (flat && extents[0] && *extents[0] != count) {
-    fail(ErrorCode::usage,
-         "the model takes {} numbers, {} x {} images with {} channels give {}: give --size, --grey "
-         "or --colour",
-         *extents[0], height_, width_, channels_, count);
-  }
-  if (flat) {
-    shape_ = {count};
-  } else if (extents.size() == 2) {
+  ImageAxes axes = axes_of_images(options, input, example);
+  check_channels(options, axes.channels);
+  settle_size(options, input, example, axes);
+  channels_last_ = axes.channels_last;
+  channels_ = axes.channels;
+  height_ = *axes.height;
+  width_ = *axes.width;
+  if (input.extents.size() == 1) {
+    shape_ = {channels_ * height_ * width_};
+  } else if (input.extents.size() == 2) {
     shape_ = {height_, width_};
   } else {
     shape_ = channels_last_ ? std::vector<std::size_t>{height_, width_, channels_}
                             : std::vector<std::size_t>{channels_, height_, width_};
   }
   scale_ = options.scale.value_or(is_float(dtype_) ? 1.0 / 255 : 1.0);
-  const auto per_channel = [&](const std::vector<double>& given, double otherwise,
-                               const char* flag) {
-    if (given.empty()) return std::vector<double>(channels_, otherwise);
-    if (given.size() == 1) return std::vector<double>(channels_, given.front());
-    if (given.size() != channels_)
-      fail(ErrorCode::usage, "{}: {} values, wanted 1 or {}", flag, given.size(), channels_);
-    return given;
-  };
-  mean_ = per_channel(options.mean, dtype_ == DType::i8 ? 128 : 0, "--mean");
-  standard_ = per_channel(options.standard, 1, "--std");
+  mean_ = per_channel(options.mean, dtype_ == DType::i8 ? 128 : 0, channels_, "--mean");
+  standard_ = per_channel(options.standard, 1, channels_, "--std");
   if (std::ranges::any_of(standard_,
                           [](double value) { return value == 0 || !std::isfinite(value); })) {
     fail(ErrorCode::usage, "--std: wanted numbers other than 0");

@@ -1,11 +1,13 @@
 """evidence_test.py OUBLI: deletions that are signed, and checked without the program.
 
 Both types of keys; openssl's command line by the script in docs/evidence.md; a second
-implementation (evidence/check_evidence.py); the schemas; chains; several signers; what is refused.
+implementation (evidence/check_evidence.py); sigstore's own client, from npm (skipped, with the
+reason, where it cannot be had); the schemas; chains; several signers; what is refused.
 """
 import base64
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -20,8 +22,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 OUBLI = pathlib.Path(sys.argv.pop(1)).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHECK = [sys.executable, ROOT / "tests/evidence/check_evidence.py"]
-sys.path.insert(0, str(ROOT / "tests/evidence"))
+sys.path[:0] = [str(ROOT / "tests/evidence"), str(ROOT / "tests")]
 import check_evidence
+from node_packages import node_modules
 
 
 def load(path):
@@ -132,6 +135,30 @@ class Evidence(unittest.TestCase):
             self.assertEqual(accepted, vector["expect"] == "accept", vector["id"])
             if accepted:
                 self.assertEqual(check_evidence.signed_message(envelope).hex(), vector["pae"])
+
+    def test_sigstore_client(self):
+        def skip(why):
+            raise unittest.SkipTest(f"{why}: sigstore's client reads no bundle")
+
+        folder = node_modules(ROOT / "tests/evidence/node", "node-sigstore-verify-2.1.1", skip)
+        os.environ["NODE_MODULES"] = folder
+        client = ["node", ROOT / "tests/evidence/verify_bundle.js"]
+
+        def verified(bundle, key):
+            done = self.run_program(*client, bundle, f"{key}.pub")
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            return done.stdout if done.returncode == 0 else None
+
+        for kind, other in (("ed25519", "ecdsa-p256"), ("ecdsa-p256", "ed25519")):
+            bundle = load(self.folder / f"{kind}.npz.sigstore.json")
+            payload = base64.b64decode(bundle["dsseEnvelope"]["payload"]).decode()
+            self.assertEqual(verified(f"{kind}.npz.sigstore.json", kind), payload)
+            self.assertIsNone(verified(f"{kind}.npz.sigstore.json", other))
+            changed = payload.replace("class-deletion", "class-deletioN")
+            self.assertNotEqual(changed, payload)
+            bundle["dsseEnvelope"]["payload"] = base64.b64encode(changed.encode()).decode()
+            (self.folder / "changed.json").write_text(json.dumps(bundle))
+            self.assertIsNone(verified("changed.json", kind))
 
     def test_schemas(self):
         predicate = load(ROOT / "docs/schemas/class-deletion-v1.schema.json")

@@ -8,11 +8,13 @@ What comes out is compared with NumPy's result for the weights that the same req
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(1, os.path.dirname(HERE))
+
+from node_packages import node_modules  # noqa: E402
 
 
 def skip(why):
@@ -20,46 +22,11 @@ def skip(why):
     sys.exit(77)
 
 
-def node_modules():
-    """The folder of what package.json lists, fetched if it is not there; the end of this test
-    where it cannot be had."""
-    if not shutil.which("node"):
-        skip("node is not installed")
-    named = os.environ.get("OUBLI_TEST_NODE_MODULES")
-    if named:
-        return os.path.abspath(named)
-    cache = os.environ.get("OUBLI_DATA") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "oubli"
-    )
-    folder = os.path.join(cache, "test", "node-tensorflow-4.22.0")
-    if os.path.exists(folder):
-        return os.path.join(folder, "node_modules")
-    if not shutil.which("npm"):
-        skip("npm is not installed")
-    unfinished = "%s.%d" % (folder, os.getpid())
-    shutil.copytree(os.path.join(HERE, "node"), unfinished)
-    words = ["npm", "ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"]
-    try:
-        done = subprocess.run(
-            words, cwd=unfinished, capture_output=True, text=True, errors="replace", timeout=200
-        )
-        said, fetched = done.stderr, done.returncode == 0
-    except subprocess.TimeoutExpired:
-        said, fetched = "no answer in 200 seconds", False
-    if not fetched:
-        shutil.rmtree(unfinished)
-        if "EINTEGRITY" in said:
-            sys.exit("what npm fetched is not what node/package-lock.json says:\n" + said)
-        skip("npm cannot fetch node/package.json (%s)" % " ".join(said.split())[-200:])
-    os.rename(unfinished, folder)
-    return os.path.join(folder, "node_modules")
-
-
 try:
     import numpy as np
 except ImportError as missing:
     skip(missing)
-NODE_MODULES = node_modules()
+NODE_MODULES = node_modules(os.path.join(HERE, "node"), "node-tensorflow-4.22.0", skip)
 
 import make_keras as keras  # noqa: E402
 import make_tflite as tflite  # noqa: E402

@@ -33,7 +33,7 @@ runtime() {
   $oubli get-runtime || echo "continuing without; 'oubli get-runtime' tries again"
 }
 attack() {
-  $oubli reproduce fashion-mnist --models 10 --run "$out/run" | tee "$out/verdict.txt"
+  $oubli reproduce fashion-mnist --models 30 --run "$out/run" | tee "$out/verdict.txt"
 }
 
 step "1 of 7: install the Debian packages that are missing" tools/install-packages build
@@ -42,7 +42,7 @@ step "3 of 7: fetch ONNX Runtime, which runs models of others (11 MB, once)" run
 step "4 of 7: fetch Fashion-MNIST (30 MB, once)" $oubli get-data fashion-mnist
 step "5 of 7: train a classifier of ten kinds of clothes" train
 step "6 of 7: forget one of them: a new model file, its receipt, and what still leaks" forget
-step "7 of 7: the attacker's view: 10 networks that saw the class against 10 that never did" attack
+step "7 of 7: the attacker's view: 30 networks that saw the class against 30 that never did" attack
 
 echo
 echo "Done in $SECONDS s. Look at:"

@@ -86,15 +86,6 @@ Tensor to_tensor(std::span<const double> vector, DType dtype) {
   return tensor;
 }
 
-TensorView slice(const TensorView& tensor, std::size_t index) {
-  OUBLI_ASSERT(tensor.rank() > 0 && index < tensor.shape[0]);
-  const std::size_t bytes = tensor.bytes.size() / tensor.shape[0];
-  return {tensor.dtype,
-          {tensor.shape.begin() + 1, tensor.shape.end()},
-          tensor.bytes.subspan(index * bytes, bytes),
-          fmt::format("{}[{}]", tensor.what, index)};
-}
-
 std::optional<MatrixView<const float>> as_float_matrix(const TensorView& tensor) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
   if (tensor.dtype != DType::f32 || tensor.rank() != 2 || address % alignof(float) != 0)

@@ -65,8 +65,6 @@ template <typename T>
 [[nodiscard]] Tensor to_tensor(MatrixView<const T> matrix);
 [[nodiscard]] Tensor to_tensor(std::span<const double> vector, DType dtype);
 
-// Part `index` along the first axis: one model out of models x samples x classes.
-[[nodiscard]] TensorView slice(const TensorView& tensor, std::size_t index);
 // The tensor itself as a matrix, without a copy, if it is float32, of rank 2 and aligned.
 [[nodiscard]] std::optional<MatrixView<const float>> as_float_matrix(const TensorView& tensor);
 // A copy in float32, whatever float or integer type it is stored in.

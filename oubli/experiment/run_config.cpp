@@ -80,8 +80,6 @@ SampleCount sample_count_of(const std::string& text) {
   return count;
 }
 
-std::span<const std::string_view> experiment_names() { return kExperiments; }
-
 const Recipe& recipe_of(std::string_view experiment) {
   const auto found = recipes().find(experiment);
   if (found == recipes().end()) {

@@ -77,7 +77,6 @@ struct Recipe {
 };
 // Error{usage} naming the four experiments if there is none of that name.
 [[nodiscard]] const Recipe& recipe_of(std::string_view experiment);
-[[nodiscard]] std::span<const std::string_view> experiment_names();
 
 // The union of what a run folder holds and what is asked for now. Error{usage} if they contradict
 // each other (experiment, seed, epochs, forgotten classes).

@@ -14,10 +14,6 @@ std::string_view algorithm_of(const PublicKey& key) {
 
 }  // namespace
 
-std::string read_public_key(const std::filesystem::path& path) {
-  return PublicKey::read(path).hex();
-}
-
 std::string canonical(const nlohmann::ordered_json& receipt) {
   nlohmann::json sorted = receipt;  // nlohmann::json keeps its keys sorted
   sorted.erase("signature");

@@ -10,9 +10,6 @@ namespace oubli {
 // Signatures inside receipts. (Those in envelopes, which other programs check too, are in
 // oubli/evidence.) Keys are of the types of oubli/evidence/keys.h.
 
-// As PublicKey::hex() gives it. Error{bad_input} if the file holds no public key.
-[[nodiscard]] std::string read_public_key(const std::filesystem::path& path);
-
 // What is signed: the receipt without its "signature", keys sorted, no white space. Any reader of
 // JSON can form it, however the file is laid out.
 [[nodiscard]] std::string canonical(const nlohmann::ordered_json& receipt);

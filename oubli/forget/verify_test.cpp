@@ -323,8 +323,8 @@ TEST_F(Verify, ALaterReceiptNamesTheEarlierOne) {
 TEST_F(Verify, KeysAreSecretAndChecked) {
   EXPECT_EQ(fs::status(folder_ / "key").permissions(),
             fs::perms::owner_read | fs::perms::owner_write);
-  EXPECT_EQ(read_public_key(folder_ / "key.pub"), public_key_);
-  EXPECT_EQ(error_of([&] { (void)read_public_key(folder_ / "means.npz"); }).code(),
+  EXPECT_EQ(PublicKey::read(folder_ / "key.pub").hex(), public_key_);
+  EXPECT_EQ(error_of([&] { (void)PublicKey::read(folder_ / "means.npz"); }).code(),
             ErrorCode::bad_input);
   EXPECT_EQ(error_of([&] { generate_keys(folder_ / "key", false); }).code(), ErrorCode::usage);
   auto receipt = receipt_;

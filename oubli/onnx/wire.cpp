@@ -272,14 +272,6 @@ Field bytes_field(std::uint32_t number, std::string_view text) {
   return bytes_field(number, as_bytes(text));
 }
 
-Field borrowed_field(std::uint32_t number, std::span<const std::byte> bytes) {
-  Field field;
-  field.number = number;
-  field.type = WireType::bytes;
-  field.payload = bytes;
-  return field;
-}
-
 Field float_field(std::uint32_t number, float value) {
   Field field;
   field.number = number;

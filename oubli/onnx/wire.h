@@ -50,8 +50,6 @@ struct Field {
 // The bytes are copied.
 [[nodiscard]] Field bytes_field(std::uint32_t number, std::span<const std::byte> bytes);
 [[nodiscard]] Field bytes_field(std::uint32_t number, std::string_view text);
-// The bytes are not copied and must outlive the field.
-[[nodiscard]] Field borrowed_field(std::uint32_t number, std::span<const std::byte> bytes);
 [[nodiscard]] Field float_field(std::uint32_t number, float value);
 [[nodiscard]] Field message_field(std::uint32_t number, Message message);
 [[nodiscard]] Field packed_field(std::uint32_t number, std::span<const std::int64_t> values);

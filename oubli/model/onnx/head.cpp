@@ -279,13 +279,6 @@ HeadView OnnxHead::view() const {
   return view;
 }
 
-std::string OnnxHead::describe() const {
-  const HeadView head = view();
-  const DType type = integers ? integers->weights.constant.tensor.dtype : head.weights.dtype;
-  return fmt::format("{}: {} classes x {} features, {}", node->describe(), head.classes(),
-                     head.features(), name_of(type));
-}
-
 void check_enough_left(const Model& model, const OnnxHead& head, std::size_t left) {
   if (head.tail.largest_k <= left) return;
   fail(ErrorCode::unfilterable,

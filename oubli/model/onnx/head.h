@@ -114,8 +114,6 @@ struct OnnxHead {
            std::ranges::find(between, &part) != between.end() ||
            std::ranges::find(folded, &part) != folded.end();
   }
-  // "Gemm node 'fc': 1000 classes x 2048 features, float32"
-  [[nodiscard]] std::string describe() const;
   // Error{unfilterable} if there are too few classes to lose one.
   void require_enough_classes(const onnx::Model& model) const;
 };

@@ -5,7 +5,9 @@
 # The price: names in unnamed namespaces must differ within these folders; tests/together.sh looks.
 option(OUBLI_TOGETHER "Compile folders as a whole" OFF)
 # Not oubli/experiment: a concept of json_fields.h is asked before and after its answer is declared.
-set(OUBLI_TOGETHER_FOLDERS array base data forget model model/arrays model/onnx onnx pickle)
+set(OUBLI_TOGETHER_FOLDERS
+  array base data forget model model/arrays model/huggingface model/keras model/onnx
+  model/sklearn model/tflite model/torch onnx pickle)
 if(OUBLI_TOGETHER)
   set_target_properties(oubli PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # Warnings are for development builds, which see each file alone: in a unit, names of one file

@@ -10,95 +10,117 @@
 namespace oubli {
 namespace {
 
-constexpr unsigned kFloat16 = 1;  // a type of elements
 constexpr unsigned kDequantize = 6, kFullyConnected = 9, kLogistic = 14, kSoftmax = 25,
                    kLogSoftmax = 50, kArgMax = 56, kQuantize = 114;
 constexpr int kLongestTail = 16;
 
 }  // namespace
 
-TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
-  // Tables may share what they point to; a small file must not become a large list.
-  std::uint64_t charged = 0;
-  const auto note = [&](std::optional<FlatVector> vector, unsigned element) {
-    charged += vector ? vector->count * element : 0;
-    if (charged > 4 * file.bytes().size())
-      fail(ErrorCode::bad_input, "{}: damaged: its parts are larger than the whole", what);
-    if (vector && references[vector->at]++ == 0)
-      extents.emplace_back(vector->at, vector->elements() + vector->count * element);
+// Fills a graph from its file. Tables may share what they point to; a small file must not become a
+// large list.
+class TfliteGraph::Reader {
+ public:
+  Reader(const FlatBuffer& file, const std::string& what, TfliteGraph& graph)
+      : file_(file), what_(what), graph_(graph) {}
+
+  void read() {
+    const std::uint64_t model = file_.root();
+    const auto graphs = note(file_.vector(model, 2, 4), 4);
+    if (!graphs || graphs->count != 1)
+      fail(ErrorCode::unfilterable, "{}: {} graphs, wanted one", what_, graphs ? graphs->count : 0);
+    const std::uint64_t only = file_.table_in(*graphs, 0);
+    each(model, 4, [&](std::uint64_t, std::uint64_t at) { add_buffer(at); });
+    graph_.buffer_readers.resize(graph_.buffers.size());
+    each(only, 0, [&](std::uint64_t i, std::uint64_t at) { add_tensor(i, at); });
+    each(model, 1, [&](std::uint64_t, std::uint64_t at) {
+      codes_.push_back(
+          static_cast<unsigned>(std::max(file_.number(at, 0, 1), file_.number(at, 3, 4))));
+    });
+    each(only, 3, [&](std::uint64_t i, std::uint64_t at) { add_operator(i, at); });
+    graph_.outputs = file_.values<std::int32_t>(note(file_.vector(only, 2, 4), 4));
+    graph_.words.emplace_back("description", file_.text(model, 3));
+    each(model, 6, [&](std::uint64_t, std::uint64_t at) { add_metadata(at); });
+  }
+
+ private:
+  std::optional<FlatVector> note(std::optional<FlatVector> vector, unsigned element) {
+    charged_ += vector ? vector->count * element : 0;
+    if (charged_ > 4 * file_.bytes().size())
+      fail(ErrorCode::bad_input, "{}: damaged: its parts are larger than the whole", what_);
+    if (vector && graph_.references[vector->at]++ == 0)
+      graph_.extents.emplace_back(vector->at, vector->elements() + vector->count * element);
     return vector;
-  };
-  const std::uint64_t model = file.root();
-  const auto graphs = note(file.vector(model, 2, 4), 4);
-  if (!graphs || graphs->count != 1)
-    fail(ErrorCode::unfilterable, "{}: {} graphs, wanted one", what, graphs ? graphs->count : 0);
-  if (const auto list = note(file.vector(model, 4, 4), 4))
-    for (std::uint64_t i = 0; i < list->count; ++i) {
-      const std::uint64_t buffer = file.table_in(*list, i);
-      if (file.field(buffer, 1) && file.number(buffer, 1, 8) > 1)
-        fail(ErrorCode::unfilterable, "{}: weights behind the model proper (over 2 GB)", what);
-      buffers.push_back(note(file.vector(buffer, 0, 1), 1));
+  }
+
+  // Every table of the list that `table` has as its field.
+  template <typename Visit>
+  void each(std::uint64_t table, unsigned field, Visit&& visit) {
+    const auto list = note(file_.vector(table, field, 4), 4);
+    for (std::uint64_t i = 0; list && i < list->count; ++i) visit(i, file_.table_in(*list, i));
+  }
+
+  void add_buffer(std::uint64_t at) {
+    if (file_.field(at, 1) && file_.number(at, 1, 8) > 1)
+      fail(ErrorCode::unfilterable, "{}: weights behind the model proper (over 2 GB)", what_);
+    graph_.buffers.push_back(note(file_.vector(at, 0, 1), 1));
+  }
+
+  void add_tensor(std::uint64_t i, std::uint64_t at) {
+    TfliteTensor tensor;
+    tensor.name = file_.text(at, 3);
+    tensor.shape_at = note(file_.vector(at, 0, 4), 4);
+    tensor.shape = file_.values<std::int32_t>(tensor.shape_at);
+    tensor.type = static_cast<unsigned>(file_.number(at, 1, 1));
+    tensor.buffer = static_cast<std::size_t>(file_.number(at, 2, 4));
+    tensor.signature_at = note(file_.vector(at, 7, 4), 4);
+    if (tensor.buffer >= graph_.buffers.size())
+      fail(ErrorCode::bad_input, "{}: tensor {} has a buffer that is not there", what_, i);
+    ++graph_.buffer_readers[tensor.buffer];
+    if (const auto quantized = file_.table(at, 4)) {
+      tensor.min_at = note(file_.vector(*quantized, 0, 4), 4);
+      tensor.max_at = note(file_.vector(*quantized, 1, 4), 4);
+      tensor.scales_at = note(file_.vector(*quantized, 2, 4), 4);
+      tensor.zeros_at = note(file_.vector(*quantized, 3, 8), 8);
+      tensor.scales = file_.values<float>(tensor.scales_at);
+      tensor.zeros = file_.values<std::int64_t>(tensor.zeros_at);
     }
-  buffer_readers.resize(buffers.size());
-  const std::uint64_t graph = file.table_in(*graphs, 0);
-  if (const auto list = note(file.vector(graph, 0, 4), 4))
-    for (std::uint64_t i = 0; i < list->count; ++i) {
-      const std::uint64_t at = file.table_in(*list, i);
-      TfliteTensor tensor;
-      tensor.name = file.text(at, 3);
-      tensor.shape_at = note(file.vector(at, 0, 4), 4);
-      tensor.shape = file.values<std::int32_t>(tensor.shape_at);
-      tensor.type = static_cast<unsigned>(file.number(at, 1, 1));
-      tensor.buffer = static_cast<std::size_t>(file.number(at, 2, 4));
-      tensor.signature_at = note(file.vector(at, 7, 4), 4);
-      if (tensor.buffer >= buffers.size())
-        fail(ErrorCode::bad_input, "{}: tensor {} has a buffer that is not there", what, i);
-      ++buffer_readers[tensor.buffer];
-      if (const auto quantized = file.table(at, 4)) {
-        tensor.min_at = note(file.vector(*quantized, 0, 4), 4);
-        tensor.max_at = note(file.vector(*quantized, 1, 4), 4);
-        tensor.scales_at = note(file.vector(*quantized, 2, 4), 4);
-        tensor.zeros_at = note(file.vector(*quantized, 3, 8), 8);
-        tensor.scales = file.values<float>(tensor.scales_at);
-        tensor.zeros = file.values<std::int64_t>(tensor.zeros_at);
-      }
-      tensors.push_back(std::move(tensor));
-    }
-  std::vector<unsigned> codes;
-  if (const auto list = note(file.vector(model, 1, 4), 4))
-    for (std::uint64_t i = 0; i < list->count; ++i) {
-      const std::uint64_t code = file.table_in(*list, i);
-      codes.push_back(
-          static_cast<unsigned>(std::max(file.number(code, 0, 1), file.number(code, 3, 4))));
-    }
-  if (const auto list = note(file.vector(graph, 3, 4), 4))
-    for (std::uint64_t i = 0; i < list->count; ++i) {
-      TfliteOperator op;
-      op.at = file.table_in(*list, i);
-      const std::uint64_t code = file.number(op.at, 0, 4);
-      if (code >= codes.size())
-        fail(ErrorCode::bad_input, "{}: operator {} has a code that is not there", what, i);
-      op.code = codes[static_cast<std::size_t>(code)];
-      op.inputs = file.values<std::int32_t>(note(file.vector(op.at, 1, 4), 4));
-      op.outputs = file.values<std::int32_t>(note(file.vector(op.at, 2, 4), 4));
-      for (const auto* const ids : {&op.inputs, &op.outputs})
-        for (const std::int32_t id : *ids)
-          if (id < -1 || id >= static_cast<std::int32_t>(tensors.size()))
-            fail(ErrorCode::bad_input, "{}: operator {} has a tensor that is not there", what, i);
-      operators.push_back(std::move(op));
-    }
-  outputs = file.values<std::int32_t>(note(file.vector(graph, 2, 4), 4));
-  words.emplace_back("description", file.text(model, 3));
-  if (const auto list = note(file.vector(model, 6, 4), 4))
-    for (std::uint64_t i = 0; i < list->count; ++i) {
-      const std::uint64_t metadata = file.table_in(*list, i);
-      const auto buffer = static_cast<std::size_t>(file.number(metadata, 1, 4));
-      if (buffer >= buffers.size()) continue;
-      ++buffer_readers[buffer];
-      if (const auto& data = buffers[buffer])
-        words.emplace_back(fmt::format("metadata {}", file.text(metadata, 0)),
-                           as_text(file.span(data->elements(), data->count)));
-    }
+    graph_.tensors.push_back(std::move(tensor));
+  }
+
+  void add_operator(std::uint64_t i, std::uint64_t at) {
+    TfliteOperator op;
+    op.at = at;
+    const std::uint64_t code = file_.number(at, 0, 4);
+    if (code >= codes_.size())
+      fail(ErrorCode::bad_input, "{}: operator {} has a code that is not there", what_, i);
+    op.code = codes_[static_cast<std::size_t>(code)];
+    op.inputs = file_.values<std::int32_t>(note(file_.vector(at, 1, 4), 4));
+    op.outputs = file_.values<std::int32_t>(note(file_.vector(at, 2, 4), 4));
+    for (const auto* const ids : {&op.inputs, &op.outputs})
+      for (const std::int32_t id : *ids)
+        if (id < -1 || id >= static_cast<std::int32_t>(graph_.tensors.size()))
+          fail(ErrorCode::bad_input, "{}: operator {} has a tensor that is not there", what_, i);
+    graph_.operators.push_back(std::move(op));
+  }
+
+  void add_metadata(std::uint64_t at) {
+    const auto buffer = static_cast<std::size_t>(file_.number(at, 1, 4));
+    if (buffer >= graph_.buffers.size()) return;
+    ++graph_.buffer_readers[buffer];
+    if (const auto& data = graph_.buffers[buffer])
+      graph_.words.emplace_back(fmt::format("metadata {}", file_.text(at, 0)),
+                                as_text(file_.span(data->elements(), data->count)));
+  }
+
+  const FlatBuffer& file_;
+  const std::string& what_;
+  TfliteGraph& graph_;
+  std::uint64_t charged_ = 0;
+  std::vector<unsigned> codes_;
+};
+
+TfliteGraph::TfliteGraph(const FlatBuffer& file, const std::string& what) {
+  Reader(file, what, *this).read();
 }
 
 namespace {
@@ -125,7 +147,7 @@ std::size_t constant_behind(const TfliteGraph& graph, std::int32_t tensor, Tflit
   }
   const auto narrow = static_cast<std::size_t>(maker->inputs[0]);
   const auto wide = static_cast<std::size_t>(tensor);
-  if (graph.tensors[narrow].type != kFloat16 ||
+  if (graph.tensors[narrow].type != tflite_type::kFloat16 ||
       graph.tensors[narrow].shape != graph.tensors[wide].shape)
     refuse("is made from something else than float16 of the same shape");
   head.widened.push_back(wide);

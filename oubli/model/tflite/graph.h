@@ -9,11 +9,16 @@
 
 namespace oubli {
 
+// Types of elements that a head may have, as the file numbers them; it may hold any other number.
+namespace tflite_type {
+inline constexpr unsigned kFloat32 = 0, kFloat16 = 1, kInt32 = 2, kUint8 = 3, kInt8 = 9;
+}
+
 // What a TensorFlow Lite file says about one of its tensors, and where.
 struct TfliteTensor {
   std::string_view name;
   std::vector<std::int32_t> shape;
-  unsigned type = 0;  // 0 float32, 1 float16, 2 int32, 3 uint8, 9 int8
+  unsigned type = 0;  // tflite_type
   std::size_t buffer = 0;
   std::optional<FlatVector> shape_at, signature_at;
   // Of quantisation: value = scale (q - zero).
@@ -43,6 +48,9 @@ struct TfliteGraph {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   // Text in the file that is no tensor's name: description, metadata.
   std::vector<std::pair<std::string, std::string_view>> words;
+
+ private:
+  class Reader;
 };
 
 // The last layer: a FULLY_CONNECTED whose result reaches the output through softmax and the like.

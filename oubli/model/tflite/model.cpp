@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr unsigned kFloat32 = 0, kFloat16 = 1, kInt32 = 2, kUint8 = 3, kInt8 = 9;
+using namespace tflite_type;
 
 constexpr std::uint64_t kAnyExtent = 0xFFFFFFFF;  // -1 in a shape's signature
 

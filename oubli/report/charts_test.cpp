@@ -147,6 +147,15 @@ TEST(Canvas, LongNamesAreCutAndKeptAsATooltip) {
   EXPECT_THAT(text, HasSubstr(">ünïcödé…<"));  // eight columns, the last the ellipsis
 }
 
+// What differs in its last word alone, as answers of an attack do, stays different.
+TEST(Canvas, NamesALittleTooLongAreSqueezed) {
+  Canvas canvas(100);
+  canvas.text_within(0, 0, 100, "seventeen letters", "label");  // 112 pixels
+  const std::string text = canvas.finish(10, "t", "d");
+  EXPECT_THAT(text, HasSubstr(R"(textLength="100.0")"));
+  EXPECT_THAT(text, HasSubstr(">seventeen letters<"));
+}
+
 TEST(SeriesOf, KnownMethodsDifferInStyle) {
   std::vector<int> styles;
   for (const char* method :

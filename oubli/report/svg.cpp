@@ -62,7 +62,15 @@ void Canvas::text(double x, double y, std::string_view text, std::string_view cs
 
 void Canvas::text_within(double x, double y, double room, const std::string& words,
                          std::string_view css) {
-  if (text_width(words) <= room) return text(x, y, words, css);
+  constexpr double kSqueezed = 1.25;  // letters may be so much narrower, and are read all the same
+  const double width = text_width(words);
+  if (width <= room) return text(x, y, words, css);
+  if (width <= kSqueezed * room) {
+    body_ += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" class="{}" textLength="{:.1f}" )"
+                         R"(lengthAdjust="spacingAndGlyphs">{}</text>)",
+                         x, y, css, room, escape(words));
+    return;
+  }
   // Names in capitals or with many wide letters are wider than the average.
   const auto count = static_cast<std::size_t>(room / (1.12 * kCharacter));
   body_ +=

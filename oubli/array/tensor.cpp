@@ -115,24 +115,6 @@ std::vector<double> to_vector(const TensorView& tensor) {
   return vector;
 }
 
-std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes) {
-  const bool column = tensor.rank() == 2 && tensor.shape[1] == 1;
-  if (is_float(tensor.dtype) || tensor.dtype == DType::boolean || (tensor.rank() != 1 && !column))
-    fail(ErrorCode::bad_input, "{}: {}, wanted a vector of integer class labels", tensor.what,
-         describe(tensor));
-  // Integers up to 2^53 are exact in double; anything larger is out of range all the same.
-  std::vector<double> values(tensor.count());
-  decode(tensor.dtype, tensor.bytes, values);
-  std::vector<std::uint32_t> labels(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!(values[i] >= 0 && values[i] < static_cast<double>(classes)))
-      fail(ErrorCode::bad_input, "{}: label {} at position {}, wanted 0 to {}", tensor.what,
-           values[i], i, classes - 1);
-    labels[i] = static_cast<std::uint32_t>(values[i]);
-  }
-  return labels;
-}
-
 void require_finite(MatrixView<const double> values, const std::string& what,
                     std::size_t first_row) {
   require_finite_in(values, what, first_row);

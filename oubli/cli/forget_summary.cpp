@@ -162,7 +162,10 @@ std::string headline(const ForgetInputs& inputs, const ForgetRequest& request,
   std::string how = fmt::format("By {}{}", name_of(plan.filtration.method),
                                 request.method == Method::naive ? " deletion" : "");
   if (inputs.run != nullptr)
-    how += fmt::format(", from {} samples of {}", inputs.run->report().samples,
+    how += fmt::format(", from {} {} of {}",
+                       inputs.run->report().positions.empty() ? inputs.run->report().samples
+                                                              : inputs.data->samples(),
+                       inputs.run->report().positions.empty() ? "samples" : "positions",
                        inputs.run->report().data);
   else if (inputs.means)
     how += ", from a means file";

@@ -104,7 +104,10 @@ std::string describe_labels(const LeakCheck& leaks) {
 
 std::string describe_run(const RunReport& report) {
   std::string text = "\n";
-  text += line("ran on {} ({} samples, {}), inputs {}, {}{}", report.data, report.samples,
+  text += line("ran on {} ({} samples{}, {}), inputs {}, {}{}", report.data, report.samples,
+               report.positions.empty()
+                   ? ""
+                   : fmt::format(" of {} positions", fmt::join(report.positions, " x ")),
                report.labels, report.preparation, report.runtime,
                report.as_float ? " on a float32 copy (it has no bfloat16)" : "");
   text += line("accuracy before: {:.2f} %", 100 * report.accuracy);

@@ -56,6 +56,12 @@ std::size_t line_count(const std::string& text) {
   return ends + (text.empty() || text.ends_with('\n') ? 0 : 1);
 }
 
+void remark_on_left_out(const CalibrationData& data) {
+  if (data.left_out == 0) return;
+  remark(fmt::format("note: {} of {} rows have no label (-1 or -100) and are left out",
+                     data.left_out, data.left_out + data.samples()));
+}
+
 }  // namespace
 
 void ModelOptions::add_head(Command& command) {
@@ -234,8 +240,8 @@ LoadedModel open_model(const ModelOptions& options) {
   if (options.has_data() && !runs) {
     arrays = find_arrays(options);
     const std::vector<std::size_t> shape = array_info(arrays->values).shape;
-    if (shape.size() == 2)
-      (arrays->space == Space::logits ? choice.classes : choice.features) = shape[1];
+    if (shape.size() >= 2)
+      (arrays->space == Space::logits ? choice.classes : choice.features) = shape.back();
   }
   loaded.model = ModelFile::open(options.model, choice);
   loaded.inputs.model = loaded.model.get();
@@ -243,6 +249,7 @@ LoadedModel open_model(const ModelOptions& options) {
   if (arrays)
     loaded.inputs.data = load_calibration(arrays->space, arrays->values, arrays->labels, classes,
                                           loaded.model->head().features());
+  if (loaded.inputs.data) remark_on_left_out(*loaded.inputs.data);
   using From = NamesFound::From;
   NamesFound names = find_class_names(options, names_text, *loaded.model, loaded.inputs);
   loaded.class_names = std::move(names.names);
@@ -270,6 +277,7 @@ void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
   if (const std::string& said = loaded.run->report().published; !said.empty())
     remark("note: " + said);
   loaded.inputs.data = loaded.run->calibration();
+  remark_on_left_out(*loaded.inputs.data);
   loaded.inputs.run = loaded.run.get();
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "oubli/array/array_file.h"
+#include "oubli/array/labels.h"
 #include "oubli/data/load.h"
 
 namespace oubli {
@@ -128,9 +129,12 @@ class ArraySource final : public SampleSource {
     for (const char* name : {"x", "y"}) (void)file_->at(name);
     x_ = file_->read("x");
     const SharedTensor y = file_->read("y");
-    labels_ = to_labels(y, std::size_t{1} << 31);
-    if (x_.rank() < 2 || x_.shape[0] != labels_.size() || labels_.empty()) {
-      fail(ErrorCode::bad_input, "{}: x is {} and y {}, wanted as many rows of x as labels",
+    if (y.rank() > 1) positions_.assign(y.shape.begin() + 1, y.shape.end());
+    std::erase(positions_, std::size_t{1});  // n x 1 is one label for each
+    labels_ = to_row_labels(y, std::size_t{1} << 31);
+    if (x_.rank() < 2 || labels_.empty() || x_.shape[0] != y.shape[0]) {
+      fail(ErrorCode::bad_input,
+           "{}: x is {} and y {}, wanted as many rows of x as labels, or labels of as many samples",
            path.string(), describe(x_), describe(y));
     }
     files_ = {path};
@@ -150,7 +154,7 @@ class ArraySource final : public SampleSource {
   [[nodiscard]] Sample read(std::size_t index) const override {
     Sample sample;
     sample.what = fmt::format("{}:x row {}", name(), index);
-    const std::size_t size = x_.bytes.size() / labels_.size();
+    const std::size_t size = x_.bytes.size() / x_.shape[0];
     if (read_since_.fetch_add(size) > kReadAtOnce) {
       read_since_ = 0;
       x_.release();
@@ -238,7 +242,7 @@ std::vector<std::uint32_t> match_labels(const SampleSource& source, std::size_t 
   const std::span<const std::string> names = source.class_names();
   if (names.empty()) {
     for (const std::uint32_t label : labels) {
-      if (label >= classes) {
+      if (label >= classes && label != kNoLabel) {
         fail(ErrorCode::bad_input, "{}: label {}, wanted 0 to {}", source.name(), label,
              classes - 1);
       }

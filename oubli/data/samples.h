@@ -23,13 +23,15 @@ struct Sample {
   std::string what;                                 // for messages
 };
 
-// Labelled inputs that are read one at a time, so that memory does not grow with their number.
+// Labelled inputs that are read one at a time, so that memory does not grow with their number. A
+// sample has one label, or one for each of its positions.
 class SampleSource {
  public:
   // A folder with one subfolder of images (PNG, JPEG, PGM/PPM, BMP) per class; an .npz file with x
-  // and y; the name of a data set ("mnist": its test images; "mnist:train": its training images).
-  // Error{usage} if `where` is none of these, Error{bad_input} if it is damaged or empty. Samples
-  // of the classes called as in `leave_out` are as if they were not there.
+  // and y, of which y may have more axes than one, for positions; the name of a data set ("mnist":
+  // its test images; "mnist:train": its training images). Error{usage} if `where` is none of these,
+  // Error{bad_input} if it is damaged or empty. Samples of the classes called as in `leave_out` are
+  // as if they were not there.
   [[nodiscard]] static std::unique_ptr<SampleSource> open(
       const std::string& where, std::span<const std::string> leave_out = {});
   virtual ~SampleSource() = default;
@@ -37,9 +39,16 @@ class SampleSource {
   SampleSource& operator=(const SampleSource&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::size_t size() const { return labels_.size(); }
-  // In the numbering of the source; see match_labels.
+  [[nodiscard]] std::size_t size() const {
+    std::size_t each = 1;
+    for (const std::size_t extent : positions_) each *= extent;
+    return labels_.size() / each;
+  }
+  // In the numbering of the source, see match_labels; sample by sample. Of positions that do not
+  // count: kNoLabel.
   [[nodiscard]] std::span<const std::uint32_t> labels() const { return labels_; }
+  // Of the labels of a sample, along each of their axes; none: it has one.
+  [[nodiscard]] std::span<const std::size_t> positions() const { return positions_; }
   // Of the source's own classes; empty if its labels are the model's class numbers.
   [[nodiscard]] std::span<const std::string> class_names() const { return class_names_; }
   // Its files, for digests; empty for data sets known by name.
@@ -54,6 +63,7 @@ class SampleSource {
  protected:
   explicit SampleSource(std::string name) : name_(std::move(name)) {}
   std::vector<std::uint32_t> labels_;
+  std::vector<std::size_t> positions_;
   std::vector<std::string> class_names_;
   std::vector<std::filesystem::path> files_;
   std::vector<std::shared_ptr<const MappedFile>> mapped_;

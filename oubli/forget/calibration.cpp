@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "oubli/array/array_file.h"
+#include "oubli/array/labels.h"
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/random.h"
+#include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
 
 namespace oubli {
@@ -35,22 +37,56 @@ FileDigest digest_of(std::string role, const std::filesystem::path& path) {
   return file;
 }
 
+namespace {
+
+// Rows without a label go, in a copy of the others.
+void leave_out_unlabelled(CalibrationData& data) {
+  data.left_out = count_unlabelled(data.labels);
+  if (data.left_out == 0) return;
+  if (data.left_out == data.labels.size())
+    fail(ErrorCode::bad_input, "{}: no row has a label: all of {} are -1 or -100", data.values.what,
+         data.left_out);
+  const std::size_t row_bytes = data.values.shape[1] * size_of(data.values.dtype);
+  const auto kept = std::make_shared<ScratchFile>("rows of " + data.values.what);
+  for (std::size_t i = 0; i < data.labels.size(); ++i)
+    if (data.labels[i] != kNoLabel)
+      kept->write(data.values.bytes.subspan(i * row_bytes, row_bytes));
+  data.values.bytes = kept->map();
+  data.values.shape[0] = data.labels.size() - data.left_out;
+  data.values.owner = kept;
+  data.values.mapped = true;
+  std::erase(data.labels, kNoLabel);
+}
+
+}  // namespace
+
 CalibrationData calibration_of(Space space, SharedTensor values, const TensorView& labels,
                                std::size_t classes, std::optional<std::size_t> features) {
   CalibrationData data;
   data.space = space;
   data.values = std::move(values);
+  std::vector<std::size_t>& shape = data.values.shape;
+  const bool several = shape.size() > 2 &&
+                       std::ranges::equal(labels.shape, std::span(shape).first(shape.size() - 1));
+  if (several) shape = {labels.count(), shape.back()};
   const std::optional<std::size_t> width = space == Space::logits ? classes : features;
   if (data.values.rank() != 2 || !is_float(data.values.dtype))
-    fail(ErrorCode::bad_input, "{}: {}, wanted a float matrix of samples x {}", data.values.what,
-         describe(data.values), name_of(space));
+    fail(ErrorCode::bad_input,
+         "{}: {}, wanted a float matrix of samples x {}, or more axes before the last that the "
+         "labels have, too",
+         data.values.what, describe(data.values), name_of(space));
   if (width && data.values.shape[1] != *width)
     fail(ErrorCode::bad_input, "{}: {} columns, but the model has {} {}", data.values.what,
          data.values.shape[1], *width, space == Space::logits ? "classes" : "features");
-  data.labels = to_labels(labels, classes);
+  if (labels.rank() > 1 && !several &&
+      std::ranges::count_if(labels.shape, [](std::size_t extent) { return extent != 1; }) > 1)
+    fail(ErrorCode::bad_input, "{}: {}, wanted a vector of labels for the rows of {}", labels.what,
+         describe(labels), data.values.what);
+  data.labels = to_row_labels(labels, classes);
   if (data.labels.size() != data.values.shape[0])
     fail(ErrorCode::bad_input, "{}: {} labels for the {} samples of {}", labels.what,
          data.labels.size(), data.values.shape[0], data.values.what);
+  leave_out_unlabelled(data);
   return data;
 }
 

@@ -32,12 +32,14 @@ struct FileDigest {
 [[nodiscard]] FileDigest file_named(std::string role, const std::filesystem::path& path);
 [[nodiscard]] FileDigest digest_of(std::string role, const std::filesystem::path& path);
 
-// Logits or features of samples with known labels. The class means are estimated from it and the
-// leak check is made on it.
+// Logits or features of samples with known labels; of a model that answers once per position, a
+// sample is a position here. The class means are estimated from it and the leak check is made on
+// it.
 struct CalibrationData {
   Space space = Space::features;
   SharedTensor values;                // samples x (classes or features)
   std::vector<std::uint32_t> labels;  // in the model's own numbering
+  std::size_t left_out = 0;           // rows that came without a label: they are not among these
   std::vector<FileDigest> files;
   std::vector<std::shared_ptr<const MappedFile>> mapped;  // where they come from
 
@@ -48,8 +50,9 @@ struct CalibrationData {
   }
 };
 
-// Error{bad_input} if the shapes do not fit each other or the `classes` (and, for features,
-// `features`) of the model.
+// `values` may have several axes before the last, which `labels` then have, too. Rows with a label
+// of -1 or -100 are left out. Error{bad_input} if the shapes do not fit each other or the `classes`
+// (and, for features, `features`) of the model.
 [[nodiscard]] CalibrationData calibration_of(Space space, SharedTensor values,
                                              const TensorView& labels, std::size_t classes,
                                              std::optional<std::size_t> features);

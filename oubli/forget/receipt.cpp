@@ -113,6 +113,8 @@ Json calibration_json(const ForgetInputs& inputs, const ForgetRequest& request,
             {"from", inputs.means ? "means file" : "data"}};
   if (inputs.means) json["means_files"] = masked.files(plan.digests.means);
   if (inputs.data) json["data_files"] = masked.files(plan.digests.data);
+  if (inputs.data && inputs.data->left_out != 0)
+    json["left_out_without_label"] = inputs.data->left_out;
   if (!inputs.means) {
     const SampleChoice& samples = request.samples;
     json["samples_per_class"] = samples.per_class ? Json(*samples.per_class) : Json("all");
@@ -215,6 +217,7 @@ Json run_json(const RunReport& report, const Masked& masked) {
             {"samples", report.samples},
             {"accuracy_before", report.accuracy},
             {"head_error_over_bound", report.head_mismatch}};
+  if (!report.positions.empty()) json["positions_of_a_sample"] = report.positions;
   if (report.as_float) json["run_as"] = "a float32 copy: the runtime has no bfloat16";
   return json;
 }

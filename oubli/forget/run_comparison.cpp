@@ -5,9 +5,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "oubli/array/labels.h"
 #include "oubli/base/error.h"
 #include "oubli/forget/self_check.h"
 #include "oubli/runtime/model_runner.h"
+#include "oubli/runtime/rows.h"
 
 namespace oubli {
 
@@ -93,17 +95,32 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return values;
 }
 
+// One number in each row, of a tensor of so many that are in the order of the answers.
+RowPlaces in_order(std::size_t count) {
+  RowPlaces places;
+  places.starts.resize(count);
+  std::iota(places.starts.begin(), places.starts.end(), std::size_t{0});
+  return places;
+}
+
+// An output, the answers that it may be made of, and where it has what it made of each.
+struct Made {
+  const Tensor& output;
+  const Matrix<float>& logits;
+  RowPlaces per_class;  // rows with a number for each class; too few where there are none
+  RowPlaces single;     // or with a single one
+  std::span<const std::int64_t> labels;  // of classes, if the output has these, not their numbers
+};
+
 // Which of `candidates` the output can be of the logits, to within rounding.
-// `labels`: of the classes, if the output gives these and not their numbers.
-unsigned functions_of(unsigned candidates, const Tensor& output, const Matrix<float>& logits,
-                      bool columns, double rounding, std::span<const std::int64_t> labels) {
-  const std::vector<double> found = numbers_of(output);
-  const std::size_t samples = logits.rows(), classes = logits.cols();
-  const bool per_class = found.size() % classes == 0 && found.size() / classes >= samples;
-  const bool in_a_row =
-      std::ranges::count_if(output.shape, [](std::size_t extent) { return extent > 1; }) <= 1;
-  for (std::size_t i = 0; i < samples; ++i) {
-    const std::vector<double> z(logits.row(i).begin(), logits.row(i).end());
+unsigned functions_of(unsigned candidates, const Made& made, double rounding) {
+  const std::vector<double> found = numbers_of(made.output);
+  const std::size_t answers = made.logits.rows(), classes = made.logits.cols();
+  const bool per_class = made.per_class.starts.size() >= answers;
+  const bool single = !is_float(made.output.dtype) && made.single.starts.size() >= answers;
+  for (std::size_t i = 0; i < answers; ++i) {
+    const auto row = made.logits.row(i);
+    const std::vector<double> z(row.begin(), row.end());
     const double slack =
         kRoundings * rounding * (magnitude(z) + std::log(static_cast<double>(classes)) + 1);
     for (std::size_t f = 0; f < kFunctions.size(); ++f) {
@@ -112,22 +129,44 @@ unsigned functions_of(unsigned candidates, const Tensor& output, const Matrix<fl
       kFunctions[f].apply(wanted);
       bool same = per_class;
       for (std::size_t j = 0; same && j < classes; ++j) {
-        const std::size_t at = columns ? j * (found.size() / classes) + i : i * classes + j;
+        const std::size_t at = made.per_class.starts[i] + j * made.per_class.stride;
         same = std::abs(found[at] - wanted[j]) <= slack;
       }
       if (!same) candidates &= ~(1U << f);
     }
-    // One whole number per sample, whose logit no other exceeds by more than rounding explains.
-    const bool one = !is_float(output.dtype) && found.size() >= samples && !per_class && in_a_row;
+    // One whole number per answer, whose logit no other exceeds by more than rounding explains.
     const double enough = std::ranges::max(z) - slack;
     bool largest_named = false;
-    for (std::size_t j = 0; one && j < classes; ++j) {
-      const auto name = labels.empty() ? static_cast<std::int64_t>(j) : labels[j];
-      largest_named = largest_named || (found[i] == static_cast<double>(name) && z[j] >= enough);
+    for (std::size_t j = 0; single && j < classes; ++j) {
+      const auto name = made.labels.empty() ? static_cast<std::int64_t>(j) : made.labels[j];
+      largest_named = largest_named ||
+                      (found[made.single.starts[i]] == static_cast<double>(name) && z[j] >= enough);
     }
     if (!largest_named) candidates &= ~kArgmax;
   }
   return candidates;
+}
+
+// By the axes that count classes and samples, as far as they are known.
+void find_rows(Made& made, std::optional<std::size_t> class_axis,
+               std::optional<std::size_t> samples) {
+  const std::vector<std::size_t>& shape = made.output.shape;
+  const std::size_t classes = made.logits.cols();
+  if (class_axis) {
+    const std::size_t first = samples.value_or(*class_axis == 0 ? 1 : 0);
+    if (*class_axis < shape.size() && first < shape.size() && shape[*class_axis] == classes)
+      made.per_class = rows_in(shape, class_axis, first);
+    else if (shape.size() == 1 && shape[0] == classes)
+      made.per_class = rows_in(shape, 0, std::nullopt);
+    return;
+  }
+  const std::size_t count = element_count(shape, "an output");
+  const bool in_a_row =
+      std::ranges::count_if(shape, [](std::size_t extent) { return extent > 1; }) <= 1;
+  if (samples && *samples < shape.size())
+    made.single = rows_in(shape, std::nullopt, samples);
+  else if (in_a_row || count == made.logits.rows())
+    made.single = in_order(count);
 }
 
 }  // namespace
@@ -143,13 +182,19 @@ RunComparison::RunComparison(const OnnxModel& old_model, const OnnxModel& new_mo
   check_.compared_with_naive = shifts_all_alike(filter);
   const OnnxTail& tail = old_model.onnx_head().tail;
   for (const OnnxTail::Value& value : tail.values)
-    class_axes_.emplace(value.name, value.class_axis);
+    axes_.emplace(value.name, Axes{value.class_axis, std::nullopt});
+  for (const auto& [name, axis] : tail.samples_axes) axes_[name].samples = axis;
   for (const std::string& output : tail.other_outputs) other_outputs_.emplace(output, 0);
 }
 
 void RunComparison::add(const ModelOutputs& before, const ModelOutputs& after,
                         std::span<const std::uint32_t> labels) {
-  check_.samples += before.logits.rows();
+  if (before.positions != after.positions || before.logits.rows() != after.logits.rows())
+    fail(ErrorCode::self_check,
+         "the new model has other answers than the old one: {} and {}; "
+         "nothing was written",
+         after.logits.rows(), before.logits.rows());
+  check_.samples += before.logits.rows() / std::max<std::size_t>(1, before.answers_per_sample());
   compare_features(before, after);
   compare_logits(before, after);
   if (!labels.empty()) count_right(before, after, labels);
@@ -208,6 +253,7 @@ void RunComparison::compare_logits(const ModelOutputs& before, const ModelOutput
 void RunComparison::count_right(const ModelOutputs& before, const ModelOutputs& after,
                                 std::span<const std::uint32_t> labels) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == kNoLabel) continue;
     const auto place = filter_.split.new_index(labels[i]);
     if (!place) continue;
     ++kept_;
@@ -225,16 +271,17 @@ void RunComparison::compare_outputs(const ModelOutputs& before, const ModelOutpu
     ran_outputs_.insert(name);
     const auto other = other_outputs_.find(name);
     if (other == other_outputs_.end()) {
-      const auto axis = class_axes_.find(name);
-      const bool columns = axis != class_axes_.end() && axis->second == 0;
+      const auto known = axes_.find(name);
+      const Axes axes = known == axes_.end() ? Axes{} : known->second;
       Seen& seen = seen_.emplace(name, Seen{kAny, kAny}).first->second;
       const auto compare = [&](unsigned& functions, const OnnxModel& model, const Tensor& output,
                                const Matrix<float>& logits) {
         const auto& all = model.onnx_head().tail.label_outputs;
         const auto labels = all.find(name);
-        functions =
-            functions_of(functions, output, logits, columns, rounding_,
-                         labels == all.end() ? std::span<const std::int64_t>() : labels->second);
+        Made made{output, logits, {}, {}, {}};
+        if (labels != all.end()) made.labels = labels->second;
+        find_rows(made, axes.classes, axes.samples);
+        functions = functions_of(functions, made, rounding_);
       };
       compare(seen.before, old_model_, old_output, before.logits);
       compare(seen.after, new_model_, new_output, after.logits);

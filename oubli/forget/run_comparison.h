@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -21,7 +22,7 @@ class RunComparison {
   RunComparison(const OnnxModel& old_model, const OnnxModel& new_model, const HeadFilter& filter,
                 const HeadRounding& rounding);
 
-  // `labels`: of the samples, in the old model's numbering; empty if there are none.
+  // `labels`: of the answers, in the old model's numbering; empty if there are none.
   void add(const ModelOutputs& before, const ModelOutputs& after,
            std::span<const std::uint32_t> labels);
   // Error{self_check} if the new model does not compute what it should.
@@ -47,7 +48,10 @@ class RunComparison {
   RunCheck check_;
   double rounding_;  // of what the models compute with
   std::size_t kept_ = 0, right_before_ = 0, right_after_ = 0;
-  std::map<std::string, std::size_t> class_axes_;  // of values behind the logits
+  struct Axes {
+    std::optional<std::size_t> classes, samples;
+  };
+  std::map<std::string, Axes> axes_;  // of values behind the logits
   std::set<std::string> ran_outputs_;
   std::map<std::string, Seen> seen_;             // outputs that come from the logits
   std::map<std::string, double> other_outputs_;  // the others: largest difference over its bound

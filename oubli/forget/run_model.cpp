@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "oubli/array/labels.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
@@ -114,14 +115,34 @@ constexpr double kLowAccuracy = 0.8;
 // pass over the data is enough: what else the old model made of it follows from the features.
 constexpr std::size_t kCheckedSamples = 96;
 
-// The first samples of the batches that are compared.
-std::set<std::size_t> checked_batches(std::size_t samples, std::size_t batch) {
+// What is kept of them takes no more than that, where they have many positions each.
+constexpr std::size_t kCheckedBytes = std::size_t{256} << 20;
+
+// The first samples of the batches that are compared; `bytes`: of what is kept of a sample.
+std::set<std::size_t> checked_batches(std::size_t samples, std::size_t batch, std::size_t bytes) {
   const std::size_t batches = (samples + batch - 1) / batch;
-  const std::size_t most = std::min(batches, (kCheckedSamples + batch - 1) / batch);
+  const std::size_t wanted =
+      std::clamp<std::size_t>(kCheckedBytes / std::max<std::size_t>(1, bytes), 1, kCheckedSamples);
+  const std::size_t most = std::min(batches, (wanted + batch - 1) / batch);
   std::set<std::size_t> first;
   for (std::size_t i = 0; i < most; ++i)
     first.insert(i * (batches - 1) / std::max<std::size_t>(1, most - 1) * batch);
   return first;
+}
+
+// The extents of the positions of a sample, which must be those of its labels.
+std::vector<std::size_t> matched_positions(const ModelRunner& runner, const SampleSource& source,
+                                           const Sample& example, const OnnxModel& model) {
+  std::vector<std::size_t> positions = runner.run(std::span(&example, 1)).positions;
+  if (std::ranges::equal(positions, source.positions())) return positions;
+  const auto in_words = [](std::span<const std::size_t> extents) {
+    return extents.empty() ? "one" : fmt::format("{}", fmt::join(extents, " x "));
+  };
+  fail(
+      ErrorCode::bad_input,
+      "{}: {} label(s) for each sample, and the {} answers {} time(s): wanted one label for each "
+      "answer, y in the order of the samples and, for each, in that of the positions of the logits",
+      source.name(), in_words(source.positions()), model.head_name(), in_words(positions));
 }
 
 }  // namespace
@@ -131,6 +152,7 @@ struct CalibrationRun::State {
   const OnnxModel& model;
   std::shared_ptr<const Engine> engine;
   std::size_t batch = 0;
+  std::vector<std::uint32_t> labels;            // of all answers; kNoLabel where there is none
   std::map<std::size_t, ModelOutputs> checked;  // by the number of the first sample
 };
 
@@ -145,8 +167,8 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
       state_(std::make_unique<State>(as_onnx(stand_in_ ? *stand_in_ : file))) {
   const OnnxModel& model = state_->model;
   const HeadView& head = model.head();
-  const std::vector<std::uint32_t> labels =
-      match_labels(*source_, head.classes(), class_names, report_.labels);
+  state_->labels = match_labels(*source_, head.classes(), class_names, report_.labels);
+  const std::vector<std::uint32_t>& labels = state_->labels;
   state_->engine = engine_for(model, options.runtime);
   const Sample example = source_->read(0);
   if (example.image)
@@ -159,13 +181,22 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   report_.instructions = nn::instruction_set();
   report_.as_float = runner.as_float();
   report_.samples = source_->size();
+  if (model.onnx_head().per_position || !source_->positions().empty())
+    report_.positions = matched_positions(runner, *source_, example, model);
+  report_.left_out = count_unlabelled(labels);
+  if (report_.left_out == labels.size())
+    fail(ErrorCode::bad_input, "{}: no label: all of {} are -1 or -100", report_.data,
+         report_.left_out);
+  const std::size_t each = labels.size() / source_->size();
 
   std::vector<std::size_t> indices(source_->size());
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   confusion_ = Confusion(head.classes());
   const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
   state_->batch = runner.batch();
-  const std::set<std::size_t> checked = checked_batches(source_->size(), state_->batch);
+  const std::set<std::size_t> checked =
+      checked_batches(source_->size(), state_->batch,
+                      each * (head.features() + 2 * head.classes()) * sizeof(float));
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
   runner.run_all(
       *source_, indices, state_->batch, available_cores(), is_checked,
@@ -179,21 +210,28 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
                "rounding explains",
                model.path().string(), model.head_name(), report_.head_mismatch);
         }
+        if (batch.positions != report_.positions)
+          fail(ErrorCode::unfilterable, "{}: samples from number {} on have other positions",
+               model.path().string(), first);
         for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
-          const std::uint32_t label = labels[first + i];
+          const std::uint32_t label = labels[first * each + i];
+          if (label == kNoLabel) continue;
           confusion_.add(label, static_cast<std::uint32_t>(largest(batch.logits.row(i))));
+          if (report_.left_out != 0) features->write(std::as_bytes(batch.features.row(i)));
         }
-        features->write(std::as_bytes(batch.features.flat()));
+        if (report_.left_out == 0) features->write(std::as_bytes(batch.features.flat()));
         if (is_checked(first)) state_->checked.emplace(first, std::move(batch));
       },
       "running the model", stop);
   calibration_.space = Space::features;
+  calibration_.labels = labels;
+  std::erase(calibration_.labels, kNoLabel);
+  calibration_.left_out = report_.left_out;
   calibration_.values = {{DType::f32,
-                          {labels.size(), head.features()},
+                          {calibration_.labels.size(), head.features()},
                           features->map(),
                           "features of " + report_.data},
                          features};
-  calibration_.labels = labels;
   calibration_.files = {digest_of_source(*source_)};
   calibration_.mapped.assign(source_->mapped().begin(), source_->mapped().end());
   if (stand_in_)
@@ -209,9 +247,10 @@ void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
     if (std::isnan(report_.class_accuracy[c]))
       fail(ErrorCode::bad_input, "{}: no sample of class {}, which is to be forgotten",
            report_.data, class_label(c, class_names));
-  if (report_.accuracy < kLowAccuracy) {
-    const auto better = better_preparation(*state_->engine, state_->model, *source_,
-                                           calibration_.labels, report_.preparation_as_used);
+  // Where positions are labelled, they would have to be turned with the images.
+  if (report_.accuracy < kLowAccuracy && report_.positions.empty()) {
+    const auto better = better_preparation(*state_->engine, state_->model, *source_, state_->labels,
+                                           report_.preparation_as_used);
     if (better)
       fail(ErrorCode::unfilterable,
            "inputs look wrongly made: the model is right on {:.1f} % of {} samples as they are "
@@ -232,7 +271,7 @@ RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filt
   std::vector<std::size_t> indices;
   std::vector<std::string> stretches;
   for (const auto& [first, before] : state_->checked) {
-    const std::size_t count = before.logits.rows();
+    const std::size_t count = before.logits.rows() / before.answers_per_sample();
     for (std::size_t i = 0; i < count; ++i) indices.push_back(first + i);
     stretches.push_back(fmt::format("{} to {}", first, first + count - 1));
   }
@@ -241,8 +280,10 @@ RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filt
   runner.run_all(
       *source_, indices, state_->batch, available_cores(), [](std::size_t) { return true; },
       [&](std::size_t, const ModelOutputs& after) {
-        const std::span<const std::uint32_t> labels(calibration_.labels);
-        comparison.add(next->second, after, labels.subspan(next->first, after.logits.rows()));
+        const std::span<const std::uint32_t> labels(state_->labels);
+        comparison.add(
+            next->second, after,
+            labels.subspan(next->first * after.answers_per_sample(), next->second.logits.rows()));
         ++next;
       },
       "running the new model", stop);

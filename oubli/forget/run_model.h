@@ -38,17 +38,21 @@ struct RunReport {
   std::string instructions;  // of the processor, as far as the built-in engine uses them
   bool as_float = false;     // a bfloat16 model, run as a float32 copy
   std::size_t samples = 0;
+  std::vector<std::size_t> positions;  // of a sample, if it has an answer for each
+  std::size_t left_out = 0;            // answers that have no label
   double accuracy = 0;
   std::vector<double> class_accuracy;  // NaN for a class without samples
   double head_mismatch = 0;            // W f + b against the logits, in units of its bound
 };
 
-// A model run on data: the features of all samples, in a temporary file (memory does not grow with
-// their number); of some samples all that it made, and what is needed to run its successor on them.
+// A model run on data: the features of all answers that have a label, one of each sample or one of
+// each of its positions, in a temporary file (memory does not grow with their number); of some
+// samples all that it made, and what is needed to run its successor on them.
 class CalibrationRun {
  public:
   // Error{unfilterable} if the last layer is not what it seems: W f + b is not what the model
-  // computes; {bad_input} if the file to run with has another last layer. `model` must outlive it.
+  // computes; {bad_input} if the file to run with has another last layer, or samples have more or
+  // fewer labels than answers. `model` must outlive it.
   CalibrationRun(const ModelFile& model, const RunOptions& options,
                  std::span<const std::string> class_names, const std::stop_token& stop = {});
 

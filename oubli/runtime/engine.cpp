@@ -2,60 +2,60 @@
 
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 
 #include "oubli/base/progress.h"
 #include "oubli/model/onnx/probe.h"
 #include "oubli/nn/network_file.h"
+#include "oubli/runtime/rows.h"
 
 namespace oubli {
 
 namespace {
 
-// A tensor whose axis `axis` counts `width` things, as samples x width; other axes are averaged if
-// they come after it (positions of a map), and must be single otherwise. It was made from `fed`
-// inputs, the first `samples` of which are samples; anything but one row for each of them would
-// give a sample the row of another.
-Matrix<float> rows_of(const Tensor& tensor, std::size_t axis, bool rows_last, std::size_t samples,
-                      std::size_t fed, std::size_t width, const std::string& what) {
-  std::vector<float> values(element_count(tensor.shape, what));
-  decode(tensor.dtype, tensor.bytes, std::span<float>(values));
-  const auto product = [&](std::size_t begin, std::size_t end) {
-    return std::accumulate(tensor.shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                           tensor.shape.begin() + static_cast<std::ptrdiff_t>(end), std::size_t{1},
-                           std::multiplies<>());
-  };
-  if (axis >= tensor.shape.size() || tensor.shape[axis] != width) {
+// What the layer reads or makes, a row for each answer, of the first `samples` of `fed` inputs. The
+// positions of a sample are rows of their own, or averaged.
+struct Answers {
+  Matrix<float> rows;
+  std::vector<std::size_t> positions;
+};
+Answers answers_in(const Tensor& tensor, const OnnxRows& where, bool per_position,
+                   std::size_t samples, std::size_t fed, std::size_t width,
+                   const std::string& what) {
+  const std::vector<std::size_t>& shape = tensor.shape;
+  if (where.entries >= shape.size() || shape[where.entries] != width ||
+      where.samples.value_or(0) >= shape.size())
     fail(ErrorCode::unfilterable, "{}: {}, wanted {} along axis {}", what,
-         describe(tensor.view(what)), width, axis);
-  }
-  const std::size_t before = product(0, axis);
-  const std::size_t after = product(axis + 1, tensor.shape.size());
-  Matrix<float> rows(samples, width);
-  if (rows_last) {  // features x samples
-    if (before != 1 || after != fed) {
-      fail(ErrorCode::unfilterable, "{}: {} columns for {} inputs, wanted one each", what, after,
-           fed);
-    }
-    for (std::size_t i = 0; i < samples; ++i) {
-      for (std::size_t j = 0; j < width; ++j) rows(i, j) = values[j * after + i];
-    }
-    return rows;
-  }
-  if (before != fed) {
+         describe(tensor.view(what)), width, where.entries);
+  // Anything but the rows of each sample would give one the rows of another.
+  if (where.samples && shape[*where.samples] != fed)
     fail(ErrorCode::unfilterable,
-         "{}: {} rows for {} inputs, wanted one each: one answer per position, not per sample",
-         what, before, fed);
-  }
-  for (std::size_t i = 0; i < samples; ++i) {
+         "{}: {} rows for {} inputs, wanted one each, or an axis for positions: which answers are "
+         "whose cannot be told",
+         what, shape[*where.samples], fed);
+  if (!where.samples && fed != 1 && (!per_position || samples != fed))
+    fail(ErrorCode::unfilterable,
+         "{}: {}: which axis counts the {} inputs is not known; store the shapes in the file with "
+         "ONNX shape inference",
+         what, describe(tensor.view(what)), fed);
+  std::vector<float> values(element_count(shape, what));
+  decode(tensor.dtype, tensor.bytes, std::span<float>(values));
+  RowPlaces places = rows_in(shape, where.entries, where.samples);
+  const std::size_t each = where.samples ? places.starts.size() / fed : places.starts.size();
+  const std::size_t averaged = per_position ? 1 : each;
+  const std::size_t count = where.samples && per_position ? samples * each
+                            : where.samples               ? samples
+                                                          : places.starts.size() / averaged;
+  Answers answers{Matrix<float>(count, width), {}};
+  if (per_position) answers.positions = std::move(places.positions);
+  for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = 0; j < width; ++j) {
       double sum = 0;
-      for (std::size_t k = 0; k < after; ++k)
-        sum += static_cast<double>(values[(i * width + j) * after + k]);
-      rows(i, j) = static_cast<float>(sum / static_cast<double>(after));
+      for (std::size_t k = 0; k < averaged; ++k)
+        sum += static_cast<double>(values[places.starts[i * averaged + k] + j * places.stride]);
+      answers.rows(i, j) = static_cast<float>(sum / static_cast<double>(averaged));
     }
   }
-  return rows;
+  return answers;
 }
 
 class RuntimeModel final : public RunnableModel {
@@ -72,16 +72,16 @@ class RuntimeModel final : public RunnableModel {
     std::vector<std::string> names{features_name_, logits_name_};
     if (all_outputs) names.insert(names.end(), outputs_.begin(), outputs_.end());
     std::vector<Tensor> values = session_.run(in, names);
-    const std::size_t rank = values[0].shape.size();
-    const std::size_t feature_axis = kind_ == OnnxHead::Kind::conv ? 1
-                                     : columns_ && rank >= 2       ? rank - 2
-                                                                   : rank - 1;
-    const bool logit_columns = columns_ && kind_ == OnnxHead::Kind::matmul;
     const std::size_t fed = inputs.begin()->second.shape.at(0);
-    ModelOutputs result{rows_of(values[0], feature_axis, columns_, samples, fed, features_,
-                                fmt::format("{}: '{}'", what_, features_name_)),
-                        rows_of(values[1], logits_axis_, logit_columns, samples, fed, classes_,
-                                fmt::format("{}: '{}'", what_, logits_name_))};
+    Answers features = answers_in(values[0], feature_rows_, per_position_, samples, fed, features_,
+                                  fmt::format("{}: '{}'", what_, features_name_));
+    Answers logits = answers_in(values[1], logit_rows_, per_position_, samples, fed, classes_,
+                                fmt::format("{}: '{}'", what_, logits_name_));
+    if (features.rows.rows() != logits.rows.rows())
+      fail(ErrorCode::unfilterable, "{}: '{}' has {} rows and '{}' {}", what_, features_name_,
+           features.rows.rows(), logits_name_, logits.rows.rows());
+    ModelOutputs result{std::move(features.rows), std::move(logits.rows)};
+    result.positions = std::move(logits.positions);
     for (std::size_t i = 2; i < names.size(); ++i)
       result.outputs.emplace(names[i], std::move(values[i]));
     return result;
@@ -96,9 +96,9 @@ class RuntimeModel final : public RunnableModel {
         as_float_(probe.as_float),
         features_(model.head().features()),
         classes_(model.head().classes()),
-        kind_(model.onnx_head().kind),
-        columns_(model.onnx_head().columns),
-        logits_axis_(model.onnx_head().logits_axis),
+        feature_rows_(model.onnx_head().feature_rows),
+        logit_rows_(model.onnx_head().logit_rows),
+        per_position_(model.onnx_head().per_position),
         session_(std::move(runtime), probe.bytes, model.model().folder(), what_) {
     for (const onnx::ValueInfo& output : model.model().graph().outputs)
       if (onnx::dtype_of(output.element_type)) outputs_.push_back(output.name);
@@ -107,9 +107,8 @@ class RuntimeModel final : public RunnableModel {
   std::string what_, features_name_, logits_name_;
   bool as_float_;
   std::size_t features_, classes_;
-  OnnxHead::Kind kind_;
-  bool columns_;
-  std::size_t logits_axis_;
+  OnnxRows feature_rows_, logit_rows_;
+  bool per_position_;
   std::vector<std::string> outputs_;  // of the graph, those made of numbers
   OnnxSession session_;
 };

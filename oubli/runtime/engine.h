@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "oubli/array/matrix.h"
 #include "oubli/array/tensor.h"
@@ -15,11 +16,20 @@
 
 namespace oubli {
 
-// What a model made of a batch of samples.
+// What a model made of a batch of samples. A row is an answer: one for each sample, or one for each
+// position of each sample, sample by sample.
 struct ModelOutputs {
-  Matrix<float> features;                      // samples x features: what the last layer reads
-  Matrix<float> logits;                        // samples x classes: what it makes
+  Matrix<float> features;                      // answers x features: what the last layer reads
+  Matrix<float> logits;                        // answers x classes: what it makes
   std::map<std::string, Tensor> outputs = {};  // of the graph, if they were asked for
+  // Of a sample, along each of their axes that is not single; none: it has one answer.
+  std::vector<std::size_t> positions = {};
+
+  [[nodiscard]] std::size_t answers_per_sample() const {
+    std::size_t count = 1;
+    for (const std::size_t extent : positions) count *= extent;
+    return count;
+  }
 };
 
 // A model file ready to run. May be used by several threads at once.
@@ -32,7 +42,7 @@ class RunnableModel {
 
   // `inputs`, by name, have samples along their first axis, of which the first `samples` count.
   // With `all_outputs` also every output of the graph that is made of numbers, where the engine has
-  // them. Error{unfilterable} if the last layer does not work on one row per sample.
+  // them. Error{unfilterable} if it is not known which rows of the last layer are which sample's.
   [[nodiscard]] virtual ModelOutputs run(const std::map<std::string, TensorView>& inputs,
                                          std::size_t samples, bool all_outputs) const = 0;
   // bfloat16 models run as float32 copies.

@@ -158,13 +158,18 @@ ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
   ModelOutputs all;
   for (std::size_t begin = 0; begin < count; begin += fixed_batch_) {
     ModelOutputs some = run_some(begin, std::min(fixed_batch_, count - begin), fixed_batch_);
+    const std::size_t each = some.answers_per_sample();
     if (begin == 0) {
-      all = {Matrix<float>(count, some.features.cols()), Matrix<float>(count, some.logits.cols())};
+      all = {Matrix<float>(count * each, some.features.cols()),
+             Matrix<float>(count * each, some.logits.cols())};
       // Of a fixed number of samples: the first ones, as they are.
       all.outputs = std::move(some.outputs);
+      all.positions = some.positions;
     }
-    std::ranges::copy(some.features.flat(), all.features.row(begin).begin());
-    std::ranges::copy(some.logits.flat(), all.logits.row(begin).begin());
+    if (some.positions != all.positions)
+      fail(ErrorCode::unfilterable, "the model has other positions in another batch");
+    std::ranges::copy(some.features.flat(), all.features.row(begin * each).begin());
+    std::ranges::copy(some.logits.flat(), all.logits.row(begin * each).begin());
   }
   return all;
 }

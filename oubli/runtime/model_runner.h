@@ -29,8 +29,8 @@ class ModelRunner {
   ModelRunner(const Engine& engine, const OnnxModel& model, const PreparationOptions& options,
               const Sample& example);
 
-  // May be called from several threads. Error{unfilterable} if the layer does not work on one row
-  // per sample.
+  // May be called from several threads. Error{unfilterable} if it is not known which rows of the
+  // last layer are which sample's.
   [[nodiscard]] ModelOutputs run(std::span<const Sample> samples, bool all_outputs = false) const;
 
   // So many samples go through the model at once: few where it makes much of each, so that a batch

@@ -336,38 +336,22 @@ def make(folder):
             node("GlobalAveragePool", ["r"], ["g"]), node("Flatten", ["g"], ["y"])],
         iminits + [tensor("W", kernel), tensor("b", B)], [out()], image=True, ok=False,
         reason="non-linear step stands between the last layer and the pooling")
-    m.add("segmentation", imnodes + [node("Conv", ["m", "W", "b"], ["y"])],
-        iminits + [tensor("W", kernel), tensor("b", B)], [out(shape=["n", K, 4, 4])], image=True,
-        ok=False, reason="per position")
     m.add("conv_3x3", imnodes + [node("Conv", ["m", "W"], ["z"], pads=[1, 1, 1, 1]),
             node("GlobalAveragePool", ["z"], ["g"]), node("Flatten", ["g"], ["y"])],
         iminits + [tensor("W", np.tile(kernel, (1, 1, 3, 3)))], [out()], image=True, ok=False,
         reason="1x1")
     softmax_last = node("Softmax", ["r"], ["y"], axis=-1)
+    # The axis of the classes taken apart, as where there are several boxes at every place.
     conv("detector", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]),
-            node("Reshape", ["t", "s"], ["r"]), softmax_last], [ints("s", [0, -1, K])],
-        [out(shape=["n", 16, K])], ok=False, reason="per position")
-    conv("detector_logits", [node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]),
-            node("Reshape", ["t", "s"], ["y"])], [ints("s", [0, -1, K])], [out(shape=["n", 16, K])],
-        ok=False, reason="per position")
-    conv("positions_last", [node("Reshape", ["z", "s"], ["y"])], [ints("s", [0, K, -1])],
-        [out(shape=["n", K, 16])], ok=False, reason="per position")
+            node("Reshape", ["t", "s"], ["r"]), softmax_last], [ints("s", [0, -1, K // 2])],
+        [out(shape=["n", 40, K // 2])], ok=False, reason="does not show where the 5 classes go")
     conv("positions_flattened", [node("Flatten", ["z"], ["y"])], outputs=[out(shape=["n", K * 16])],
-        ok=False, reason="per position")
+        ok=False, reason="mixes the classes with positions")
     conv("one_position", [node("Gather", ["z", "zero"], ["y"], axis=3)],
         [numpy_helper.from_array(np.int64(0), "zero")], [out(shape=["n", K, 4])], ok=False,
         reason="one of several positions")
     conv("half_window", [node("AveragePool", ["z"], ["g"], kernel_shape=[2, 2], strides=[4, 4]),
             node("Flatten", ["g"], ["y"])], ok=False, reason="not known to be one value per class")
-    tokens = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, D])]
-    no("tokens", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])], wb3[:2],
-        "one answer per position, not per sample", [out(shape=["n", 3, K])], inputs=tokens)
-    no("tokens_mean", [node("MatMul", ["f", "W"], ["z"]),
-            node("ReduceMean", ["z"], ["y"], axes=[1], keepdims=0)], wb3[:1],
-        "one answer per position, not per sample", inputs=tokens)
-    no("tokens_unknown", [node("MatMul", ["f", "W"], ["z"]), node("Add", ["z", "b"], ["y"])],
-        wb3[:2], "one answer per position, not per sample", [out(shape=["n", "t", K])],
-        inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "t", D])])
     nothing = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     no("rank_unknown", hidden[:4] + [node("Softmax", ["z"], ["y"])], wb3[:1], "how many axes",
         [nothing])

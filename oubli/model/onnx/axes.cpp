@@ -9,8 +9,6 @@ namespace {
 using onnx::Node;
 using Axis = OnnxAxis;
 
-constexpr std::string_view kPerPosition = "one answer per position, not per sample";
-
 // Whether the window of an AveragePool spans all of an axis, its number `place`, without padding.
 bool is_whole(const Node& node, const Axis& axis, std::size_t place) {
   const onnx::Attribute* kernel = node.attribute("kernel_shape");
@@ -40,14 +38,14 @@ Axis OnnxAxisWalker::merge(const Node& node, std::span<const Axis> axes, std::si
     samples = samples || axis.is(Axis::Role::samples);
     several_samples = several_samples || (axis.is(Axis::Role::samples) && axis.extent != 1);
     positions = positions || axis.is(Axis::Role::positions);
+    merged.place = 31 * merged.place + axis.place;  // as several axes in this order
     const bool fits = merged.extent && axis.extent && *axis.extent > 0 &&
                       *merged.extent <= (std::int64_t{1} << 40) / *axis.extent;
     merged.extent = fits ? std::optional(*merged.extent * *axis.extent) : std::nullopt;
   }
-  if ((classes || samples) && positions) {
+  if (classes && positions) {
     refuse_node(model_, node,
-                fmt::format("mixes the {} with positions: {}", classes ? "classes" : "samples",
-                            kPerPosition));
+                "mixes the classes with positions: which numbers are a class's cannot be told");
   }
   if (classes && several_samples) {
     // A file made for a single sample, if it says that the classes are all there is.
@@ -129,9 +127,10 @@ class OnnxAxisWalker::Regrouping {
       if (candidate != &from_[place]) unknown();
       return consume(front);
     }
-    if (const std::optional<Axis::Role> role = walker_.role_of_(entry)) {
-      if (*role == Axis::Role::single) return {Axis::Role::single, 1};
-      if (candidate == nullptr || candidate->role != *role || *role == Axis::Role::positions) {
+    if (const std::optional<Axis> meant = walker_.axis_of_(entry)) {
+      if (meant->is(Axis::Role::single)) return {Axis::Role::single, 1};
+      if (candidate == nullptr || candidate->role != meant->role ||
+          (meant->is(Axis::Role::positions) && candidate->place != meant->place)) {
         unknown();
       }
       return consume(front);
@@ -149,6 +148,12 @@ class OnnxAxisWalker::Regrouping {
       is_spelled_out(entry);
       return consume(front);
     }
+    return positions(extent, front);
+  }
+
+  // As many axes of positions as make up `extent`.
+  Axis positions(std::int64_t extent, bool front) {
+    OnnxAxes parts;
     std::int64_t product = 1;
     while (product < extent) {
       const Axis* part = next(front);
@@ -156,10 +161,11 @@ class OnnxAxisWalker::Regrouping {
           *part->extent < 1 || product > extent / *part->extent) {
         unknown();
       }
-      product *= *consume(front).extent;
+      product *= *part->extent;
+      parts.insert(front ? parts.end() : parts.begin(), consume(front));
     }
     if (product != extent) unknown();
-    return {Axis::Role::positions, extent};
+    return walker_.merge(node_, parts, 0);
   }
 
   // The number of classes, to be changed where it stands, which nothing else may read.
@@ -314,7 +320,7 @@ OnnxAxes OnnxAxisWalker::pick(const Node& node, const OnnxAxes& from) const {
     refuse_node(model_, node, "picks single classes out of the logits");
   }
   if (from[place].is(Axis::Role::positions)) {
-    refuse_node(model_, node, fmt::format("picks one of several positions: {}", kPerPosition));
+    refuse_node(model_, node, "picks one of several positions");
   }
   if (!from[place].is(Axis::Role::single)) {
     refuse_node(model_, node, "picks single classes or samples out of the logits");
@@ -326,6 +332,30 @@ OnnxAxes OnnxAxisWalker::pick(const Node& node, const OnnxAxes& from) const {
   return axes;
 }
 
+namespace {
+
+// Which axis of the logits of a MatMul counts samples: the one that is known to. Else, of several
+// that may, the first (the last, if they are columns).
+struct SamplesAxis {
+  std::size_t axis = 0;
+  bool known = false;
+};
+SamplesAxis samples_axis(const onnx::Shapes::Shape* shape, std::size_t rank, std::size_t class_axis,
+                         bool columns) {
+  const std::size_t likeliest = columns ? rank - 1 : 0;
+  std::vector<std::size_t> batches, several;
+  for (std::size_t axis = 0; shape != nullptr && axis < rank; ++axis) {
+    if (axis == class_axis) continue;
+    if ((*shape)[axis].batch) batches.push_back(axis);
+    if ((*shape)[axis].value != 1) several.push_back(axis);
+  }
+  if (!batches.empty()) return {batches.back(), batches.size() == 1};
+  if (several.size() == 1) return {several.front(), true};
+  return {likeliest, several.empty()};
+}
+
+}  // namespace
+
 OnnxLogitAxes axes_of_logits(const onnx::Model& model, const onnx::Shapes& shapes,
                              const OnnxHead& head, std::size_t classes) {
   const onnx::Shapes::Shape* shape = shapes.shape(head.node->outputs[0]);
@@ -334,7 +364,7 @@ OnnxLogitAxes axes_of_logits(const onnx::Model& model, const onnx::Shapes& shape
   };
   const auto other = [&](std::size_t axis) {
     return extent(axis) == 1 ? Axis{Axis::Role::single, 1}
-                             : Axis{Axis::Role::positions, extent(axis)};
+                             : Axis{Axis::Role::positions, extent(axis), axis + 1};
   };
   const Axis along_classes{Axis::Role::classes, static_cast<std::int64_t>(classes)};
   OnnxLogitAxes result;
@@ -350,21 +380,14 @@ OnnxLogitAxes axes_of_logits(const onnx::Model& model, const onnx::Shapes& shape
   }
   const std::size_t rank = shape != nullptr ? shape->size() : 2;
   const std::size_t class_axis = rank - (head.columns ? 2 : 1);
-  // The samples: the axis known to count them, else the first (the last, if they are columns).
-  std::size_t samples = head.columns ? rank - 1 : 0;
-  for (std::size_t axis = 0; shape != nullptr && !head.columns && axis < rank; ++axis) {
-    if (axis != class_axis && (*shape)[axis].batch) samples = axis;
-  }
+  const SamplesAxis samples = samples_axis(shape, rank, class_axis, head.columns);
+  result.samples_known = samples.known;
   result.raised_by_bias = std::max(rank, head.bias_shape.size()) - rank;
   axes.assign(result.raised_by_bias, Axis{Axis::Role::single, 1});
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    axes.push_back(axis == class_axis ? along_classes
-                   : axis == samples  ? Axis{Axis::Role::samples, extent(axis)}
-                                      : other(axis));
-    if (axes.back().is(Axis::Role::positions)) {
-      refuse_node(model, *head.node,
-                  fmt::format("{} (its axis {} is not known to be single)", kPerPosition, axis));
-    }
+    axes.push_back(axis == class_axis     ? along_classes
+                   : axis == samples.axis ? Axis{Axis::Role::samples, extent(axis)}
+                                          : other(axis));
   }
   return result;
 }

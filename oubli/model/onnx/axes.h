@@ -18,6 +18,7 @@ struct OnnxAxis {
   enum class Role { samples, classes, single, positions };
   Role role = Role::single;
   std::optional<std::int64_t> extent{};  // if it is known; always for classes and single
+  std::size_t place = 0;  // of positions: tells axes of the layer, and what they became, apart
   [[nodiscard]] bool is(Role wanted) const { return role == wanted; }
 };
 using OnnxAxes = std::vector<OnnxAxis>;
@@ -32,12 +33,12 @@ using OnnxAxes = std::vector<OnnxAxis>;
 // of the result, or refuses the node: Error{unfilterable}.
 class OnnxAxisWalker {
  public:
-  // What a number read from a shape counts, if that is known.
-  using RoleOf = std::function<std::optional<OnnxAxis::Role>(const onnx::Shapes::Entry&)>;
+  // The axis that a number read from a shape is the extent of, if that is known.
+  using AxisOf = std::function<std::optional<OnnxAxis>(const onnx::Shapes::Entry&)>;
 
   OnnxAxisWalker(const onnx::Model& model, const onnx::Shapes& shapes, std::size_t classes,
-                 RoleOf role_of)
-      : model_(model), shapes_(shapes), classes_(classes), role_of_(std::move(role_of)) {}
+                 AxisOf axis_of)
+      : model_(model), shapes_(shapes), classes_(classes), axis_of_(std::move(axis_of)) {}
 
   [[nodiscard]] OnnxAxes flatten(const onnx::Node& node, const OnnxAxes& from) const;
   // `spelled_out` gains the constants that hold the number of classes.
@@ -69,12 +70,13 @@ class OnnxAxisWalker {
   const onnx::Model& model_;
   const onnx::Shapes& shapes_;
   std::size_t classes_;
-  RoleOf role_of_;
+  AxisOf axis_of_;
 };
 
 // The axes of the logits, right behind the layer and its bias.
 struct OnnxLogitAxes {
   OnnxAxes axes;
+  bool samples_known = true;       // else the one that is said to count them is the likeliest
   std::size_t raised_by_bias = 0;  // how many of the first come from a bias of a higher rank
   bool rank_assumed = false;       // to be confirmed by what is declared further on
 };

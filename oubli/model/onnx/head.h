@@ -41,6 +41,7 @@ struct OnnxTail {
     std::size_t position;
   };
   std::vector<Value> values;
+  std::map<std::string, std::size_t> samples_axes;  // of outputs, where it is known
   // Lists of equal length in attributes of a node, such as classlabels_ints, or keys and values.
   struct LabelTable {
     const onnx::Node* node;
@@ -60,6 +61,13 @@ struct OnnxTail {
   std::vector<std::string> other_outputs;  // graph outputs that do not depend on the logits
 };
 
+// Where in a value the rows are that a layer reads or makes, one for each answer: one axis has
+// their entries, one counts samples, all others count positions.
+struct OnnxRows {
+  std::size_t entries = 1;
+  std::optional<std::size_t> samples = 0;  // nothing: it is not known which
+};
+
 // The last layer of a classifier in an ONNX graph.
 struct OnnxHead {
   enum class Kind { gemm, matmul, conv, classifier };
@@ -76,13 +84,14 @@ struct OnnxHead {
   std::vector<std::size_t> bias_shape;  // ... whatever shape it is used in
   bool bias_unused = false;             // Gemm with beta = 0: its C is not added
   std::string features;                 // the value the layer reads
-  // The value with bias, for Conv after pooling if there is any; none where a LinearClassifier
-  // makes something else of it.
+  // The value with bias, after pooling if there is any; none where a LinearClassifier makes
+  // something else of it.
   std::string logits;
   bool columns = false;         // features stand in columns (features x samples)
-  std::size_t logits_axis = 1;  // the class axis of `logits`
-  std::size_t logits_rank =
-      2;  // of a Gemm or Conv; features and logits of a Conv may have positions
+  std::size_t logits_rank = 2;  // of a Gemm or Conv
+  OnnxRows feature_rows, logit_rows;
+  // There is an answer for each position; else the mean over positions, if there are any, is one.
+  bool per_position = false;
   // Steps behind it that scale and shift the classes one by one, in the order they run; and the
   // layer with them in it, which takes the place of all.
   std::vector<const onnx::Node*> folded;

@@ -131,6 +131,11 @@ std::vector<Finding> OnnxModel::findings() const {
          "a non-linear step follows the logits, so that a common shift of all of them shows in the "
          "output: normalization needs --allow-nonlinear-tail; naive works as it is"});
   }
+  if (head_.per_position)
+    findings.push_back({head_name(),
+                        "answers once per position (of a sequence or a map), and forgets at every "
+                        "one: rows of --features and --logits are positions, and y of --data has "
+                        "one label for each"});
   if (head_.integers)
     findings.push_back(
         {head_name(),

@@ -43,6 +43,12 @@ bool OnnxTailWalker::State::spatial() const {
   return std::ranges::find(axes, Axis::Role::positions, &Axis::role) != axes.end();
 }
 
+OnnxTailWalker::State OnnxTailWalker::State::bent(const Node& node) const {
+  State result = *this;
+  if (bent_by == nullptr) result.bent_by = &node;
+  return result;
+}
+
 void OnnxTailWalker::walk() {
   start();
   for (const Node& node : model_.graph().nodes) {
@@ -78,11 +84,27 @@ void OnnxTailWalker::start() {
     set(value, logits);
     if (readers_.at(value).count() != 1)
       refuse(*node, "what it scales and shifts is read elsewhere, too");
+    if (node->op_type == "BatchNormalization" && logits.axis() != 1)
+      refuse(*node, "its channels, axis 1, are not the classes");
   }
-  head_.logits_axis = logits.axis();
+  note_rows(found);
   if (head_.logits_in_8_bits && !head_.as_floats)  // rounded on the spot
     return shifted(*layer.back(), logits, after_function("rounding", logits.shift));
   set(head_.made(), logits);
+}
+
+void OnnxTailWalker::note_rows(const OnnxLogitAxes& found) {
+  const auto place = [&](Axis::Role role) {
+    return static_cast<std::size_t>(std::ranges::find(found.axes, role, &Axis::role) -
+                                    found.axes.begin());
+  };
+  const std::size_t raised = found.raised_by_bias;
+  head_.logit_rows = {place(Axis::Role::classes), place(Axis::Role::samples)};
+  head_.feature_rows = {head_.logit_rows.entries - raised, *head_.logit_rows.samples - raised};
+  if (head_.kind == OnnxHead::Kind::gemm && head_.columns) head_.feature_rows = {0, 1};
+  if (!found.samples_known) head_.logit_rows.samples = head_.feature_rows.samples = std::nullopt;
+  head_.per_position =
+      std::ranges::find(found.axes, Axis::Role::positions, &Axis::role) != found.axes.end();
 }
 
 // A LinearClassifier gives the label of the largest score, and the scores after a post-transform.
@@ -115,12 +137,16 @@ void OnnxTailWalker::finish_output(const onnx::ValueInfo& output) {
     return;
   }
   const State& state = found->second;
-  if (state.spatial() && state.has_classes()) {
+  if (state.spatial() && state.averaged) {
     fail(ErrorCode::unfilterable,
-         "{}: output '{}' has one prediction per position (a segmentation network, a "
-         "detector?), wanted one per input",
+         "{}: output '{}' is averaged over some of the positions and not over others: what an "
+         "answer is cannot be told",
          model_.what(), output.name);
   }
+  if (const auto samples = std::ranges::find(state.axes, Axis::Role::samples, &Axis::role);
+      samples != state.axes.end())
+    head_.tail.samples_axes.emplace(output.name,
+                                    static_cast<std::size_t>(samples - state.axes.begin()));
   if (state.shift.none() || (!state.has_classes() && state.kind != State::Kind::reduced))
     head_.tail.decides = true;
   if (state.kind == State::Kind::labels && state.labels && !state.labels->numbers.empty())
@@ -209,19 +235,19 @@ void OnnxTailWalker::follow_extents(const Node& node) {
       node.outputs.empty() ? nullptr : shapes_.entries(node.outputs[0]);
   if (entries == nullptr) refuse(node, "computes with the shape of the logits");
   const bool counts_classes = std::ranges::any_of(*entries, [&](const onnx::Shapes::Entry& entry) {
-    const std::optional<Axis::Role> role = role_of(entry);
-    return role && *role != Axis::Role::samples && *role != Axis::Role::single;
+    const std::optional<Axis> axis = axis_of(entry);
+    return axis && axis->is(Axis::Role::classes);
   });
   if (counts_classes) extents_.insert(node.outputs[0]);
 }
 
-std::optional<Axis::Role> OnnxTailWalker::role_of(const onnx::Shapes::Entry& entry) const {
+std::optional<Axis> OnnxTailWalker::axis_of(const onnx::Shapes::Entry& entry) const {
   const auto found = states_.find(entry.source);
   if (!entry.source.empty() && found != states_.end() && found->second.has_classes() &&
       entry.axis < found->second.rank()) {
-    return found->second.axes[entry.axis].role;
+    return found->second.axes[entry.axis];
   }
-  if (entry.extent.batch) return Axis::Role::samples;
+  if (entry.extent.batch) return Axis{Axis::Role::samples, entry.extent.value};
   return std::nullopt;
 }
 
@@ -255,6 +281,10 @@ void OnnxTailWalker::rest_through(const Node& node, const State& state) {
     refuse(node, "reads a maximum, an index or a label in a way this tool cannot follow");
   }
   State same = state;
+  if (node.op_type == "Transpose" && !state.axes.empty())
+    same.axes = axes_.transpose(node, state.axes);
+  else if (!is(node, {"Identity", "Cast"}))
+    same.axes.clear();
   const bool to_numbers =
       node.int_or("to", 0) == static_cast<std::int64_t>(onnx::data_type_of(DType::i64));
   if (node.op_type == "Cast" && (!to_numbers || !state.labels || state.labels->numbers.empty()))
@@ -269,13 +299,12 @@ void OnnxTailWalker::shifted(const Node& node, State state, const std::optional<
   set(&node == head_.node ? head_.made() : node.outputs[0], state);
 }
 
-void OnnxTailWalker::check_pooled(const Node& node, const State& state) const {
-  if (state.spatial()) {
-    refuse(node,
-           "a non-linear step stands between the last layer and the pooling, if there is any (a "
-           "detector has one answer per position): mixing rows of the layer would not be mixing "
-           "logits");
-  }
+bool OnnxTailWalker::goes_with(const State& reduced, const State& classes) {
+  if (!classes.spatial()) return true;
+  return std::ranges::equal(reduced.axes, classes.axes, [](const Axis& one, const Axis& other) {
+    return other.is(Axis::Role::classes) ? one.is(Axis::Role::single)
+                                         : one.role == other.role && one.place == other.place;
+  });
 }
 
 void OnnxTailWalker::classes_through(const Node& node, const State& state) {
@@ -284,17 +313,14 @@ void OnnxTailWalker::classes_through(const Node& node, const State& state) {
     return set(node.outputs[0], state);
   }
   if (is(node, {"QuantizeLinear", "DequantizeLinear"})) check_one_scale(node);
-  if (rounds(node)) {
-    check_pooled(node, state);
-    return shifted(node, state, after_function("rounding", state.shift));
-  }
+  if (rounds(node)) return shifted(node, state.bent(node), after_function("rounding", state.shift));
   if (is(node, {"Identity", "Cast", "QuantizeLinear", "DequantizeLinear"}))
     return set(node.outputs[0], state);
   if (is(node, {"Softmax", "LogSoftmax", "Hardmax"})) return softmax(node, state);
   if (is(node, {"Relu", "Sigmoid", "Clip", "HardSigmoid", "LeakyRelu", "Tanh", "Elu", "Softplus",
                 "Log", "Reciprocal", "Sqrt", "Abs", "Exp", "Neg"})) {
-    if (node.op_type != "Neg") check_pooled(node, state);
-    return shifted(node, state, after_function(node.op_type, state.shift));
+    return shifted(node, node.op_type == "Neg" ? state : state.bent(node),
+                   after_function(node.op_type, state.shift));
   }
   if (is(node, {"GlobalAveragePool", "AveragePool"})) return pool(node, state);
   if (is(node, {"ReduceMax", "ReduceSum", "ReduceLogSumExp", "ReduceMean", "ReduceMin", "ReduceL1",

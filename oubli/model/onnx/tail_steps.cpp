@@ -16,6 +16,18 @@ namespace {
 
 constexpr Shift kNoShift{Shift::Effect::added, 0};
 
+// The axes of one number per answer, behind a reduction over the classes.
+OnnxAxes without_classes(const Node& node, const OnnxAxes& from, const std::vector<bool>& reduced) {
+  OnnxAxes axes;
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (!reduced[axis])
+      axes.push_back(from[axis]);
+    else if (node.int_or("keepdims", 1) != 0)
+      axes.push_back({Axis::Role::single, 1});
+  }
+  return axes;
+}
+
 }  // namespace
 
 void OnnxTailWalker::dropout(const Node& node, const State& state) {
@@ -41,9 +53,8 @@ void OnnxTailWalker::softmax(const Node& node, const State& state) {
                           : state.axes[i].is(Axis::Role::single) || !over;
     if (!fits) refuse(node, "its axis is not the axis of the classes");
   }
-  check_pooled(node, state);
   const bool added = state.shift.adds();
-  shifted(node, state,
+  shifted(node, state.bent(node),
           added                                        ? std::optional(kNoShift)
           : state.shift.effect == Shift::Effect::shown ? std::optional(state.shift)
                                                        : std::nullopt);
@@ -55,11 +66,29 @@ void OnnxTailWalker::pool(const Node& node, State state) {
   pooled(node, before, state);
 }
 
-void OnnxTailWalker::pooled(const Node& node, const State& before, const State& state) {
-  if (before.spatial() && !state.spatial() && !state.scaled && state.axis() == 1 &&
-      state.axes[0].is(Axis::Role::samples)) {
-    head_.logits = node.outputs[0];
-    head_.logits_axis = 1;
+void OnnxTailWalker::pooled(const Node& node, const State& before, const State& after) {
+  const auto positions = [](const State& state) {
+    return std::ranges::count(state.axes, Axis::Role::positions, &Axis::role);
+  };
+  State state = after;
+  if (positions(before) == positions(state)) return set(node.outputs[0], state);
+  if (before.bent_by != nullptr) {
+    refuse(*before.bent_by,
+           "a non-linear step stands between the last layer and the pooling: mixing rows of the "
+           "layer would not be mixing logits");
+  }
+  state.averaged = true;
+  if (!state.spatial()) {
+    head_.per_position = false;
+    if (!state.scaled && !head_.logits_in_8_bits) {
+      head_.logits = node.outputs[0];
+      head_.logit_rows.entries = state.axis();
+      const auto samples = std::ranges::find(state.axes, Axis::Role::samples, &Axis::role);
+      if (samples == state.axes.end())
+        head_.logit_rows.samples.reset();
+      else if (head_.logit_rows.samples)
+        head_.logit_rows.samples = static_cast<std::size_t>(samples - state.axes.begin());
+    }
   }
   set(node.outputs[0], state);
 }
@@ -68,17 +97,17 @@ void OnnxTailWalker::reduce(const Node& node, State state) {
   const std::vector<bool> reduced = axes_.reduced_by(node, state.axes);
   if (std::ranges::find(reduced, true) == reduced.end()) return set(node.outputs[0], state);
   if (reduced[state.axis()]) {
-    if (state.spatial()) refuse(node, "reduces over the classes before pooling");
     const bool alone = std::ranges::all_of(state.axes, [&](const Axis& axis) {
       return axis.is(Axis::Role::classes) || axis.is(Axis::Role::single) ||
              !reduced[static_cast<std::size_t>(&axis - state.axes.data())];
     });
+    if (!alone && state.spatial()) refuse(node, "reduces over positions and classes together");
     const auto shift = alone || is(node, {"ReduceMax", "ReduceMin", "ReduceMean"}) ||
                                state.shift.effect == Shift::Effect::factor
                            ? after_reduction(node.op_type, state.shift, classes_)
                            : std::nullopt;
     state.kind = State::Kind::reduced;
-    state.axes.clear();
+    state.axes = without_classes(node, state.axes, reduced);
     return shifted(node, state, shift);
   }
   const State before = state;
@@ -91,7 +120,8 @@ void OnnxTailWalker::choose(const Node& node, State state) {
   if (axis_in(node.int_or("axis", default_axis), state.rank()) != state.axis()) {
     refuse(node, "its axis is not the axis of the classes");
   }
-  if (state.spatial()) refuse(node, "one prediction per position, wanted one per input");
+  std::vector<bool> reduced(state.rank());
+  reduced[state.axis()] = true;
   if (node.op_type == "TopK") {
     std::int64_t k = node.int_or("k", 0);
     if (node.inputs.size() > 1) {
@@ -115,7 +145,7 @@ void OnnxTailWalker::choose(const Node& node, State state) {
     return;
   }
   state.kind = State::Kind::indices;
-  state.axes.clear();
+  state.axes = without_classes(node, state.axes, reduced);
   set(node.outputs[0], state);
 }
 
@@ -161,6 +191,7 @@ void OnnxTailWalker::binary(const Node& node, const States& states) {
     const std::optional<double> number = single_number(node.inputs[side]);
     const auto shift = after_constant(node.op_type, side == 0, number, state.shift);
     if (!state.has_classes()) {
+      if (!number || view->rank() > state.rank()) state.axes.clear();
       if (state.kind != State::Kind::reduced) return set(node.outputs[0], state);
       return shifted(node, state, shift);
     }
@@ -171,8 +202,7 @@ void OnnxTailWalker::binary(const Node& node, const States& states) {
       state.axes.insert(state.axes.begin(), view->rank() - state.rank(),
                         Axis{Axis::Role::single, 1});
     }
-    if (!shift) check_pooled(node, state);
-    return shifted(node, state, shift);
+    return shifted(node, shift ? state : state.bent(node), shift);
   }
   const State& a = *states[0];
   const State& b = *states[1];
@@ -183,14 +213,19 @@ void OnnxTailWalker::binary(const Node& node, const States& states) {
   for (const State* state : {&a, &b}) {
     const State& other = state == &a ? b : a;
     if (!state->has_classes() || other.kind != Kind::reduced) continue;
-    check_pooled(node, *state);
-    return shifted(node, *state, shift);
+    if (!goes_with(other, *state))
+      refuse(node, "combines the answers of different positions, as far as can be told");
+    return shifted(node, state->bent(node), shift);
   }
   if (a.has_classes() || b.has_classes()) {
     refuse(node, "combines the logits with themselves in a way this tool cannot follow");
   }
   State both = a;
   both.repeated = a.repeated || b.repeated;
+  const auto same = [](const Axis& one, const Axis& other) {
+    return one.role == other.role && one.place == other.place;
+  };
+  if (!std::ranges::equal(a.axes, b.axes, same)) both.axes.clear();
   if (a.kind == Kind::reduced && b.kind == Kind::reduced) return shifted(node, both, shift);
   set(node.outputs[0], both);
 }
@@ -212,14 +247,15 @@ void OnnxTailWalker::maximum(const Node& node, const States& states) {
   if (!state.has_classes() && state.kind != State::Kind::reduced)
     refuse(node, "reads an index or a label in a way this tool cannot follow");
   if (!changes) return set(node.outputs[0], state);
-  if (state.has_classes()) check_pooled(node, state);
-  shifted(node, state, after_function("Max", state.shift));
+  shifted(node, state.bent(node), after_function("Max", state.shift));
 }
 
 void OnnxTailWalker::expand(const Node& node, const State& state) {
   if (state.kind != State::Kind::reduced || node.inputs.size() != 2)
     refuse(node, "reads an index or a label in a way this tool cannot follow");
   State expanded = state;
+  const auto wanted = shapes_.entries(node, 1);
+  if (!wanted || wanted->size() != state.rank()) expanded.axes.clear();
   expanded.repeated = state.repeated || extents_.contains(node.inputs[1]);
   if (const auto extents = onnx::constant_ints(model_, node.inputs[1])) {
     const auto count = static_cast<std::int64_t>(classes_);
@@ -255,9 +291,8 @@ void OnnxTailWalker::look_up(const Node& node, const States& states) {
 
 void OnnxTailWalker::normalize(const Node& node, const State& state) {
   if (state.axis() + 1 != state.rank()) refuse(node, "its axis is not the axis of the classes");
-  check_pooled(node, state);
   // A factor falls out of a row divided by its norm.
-  shifted(node, state,
+  shifted(node, state.bent(node),
           state.shift.scales()                         ? std::optional(kNoShift)
           : state.shift.effect == Shift::Effect::shown ? std::optional(state.shift)
                                                        : std::nullopt);
@@ -265,7 +300,6 @@ void OnnxTailWalker::normalize(const Node& node, const State& state) {
 
 void OnnxTailWalker::zip_map(const Node& node, State state) {
   if (state.axis() + 1 != state.rank()) refuse(node, "its axis is not the axis of the classes");
-  check_pooled(node, state);
   (void)listed_labels(model_, node, classes_, head_.tail.label_tables);
   // Nobody takes a softmax of a map.
   if (!state.shift.none() && state.shift.effect != Shift::Effect::shown)

@@ -30,7 +30,7 @@ class OnnxTailWalker {
         classes_(classes),
         readers_(onnx::readers_of(model.graph())),
         axes_(model, shapes, classes,
-              [this](const onnx::Shapes::Entry& entry) { return role_of(entry); }) {}
+              [this](const onnx::Shapes::Entry& entry) { return axis_of(entry); }) {}
   OnnxTailWalker(const OnnxTailWalker&) = delete;  // axes_ refers to this object
   OnnxTailWalker& operator=(const OnnxTailWalker&) = delete;
 
@@ -41,21 +41,24 @@ class OnnxTailWalker {
   struct State {
     enum class Kind {
       classes,  // one number per class
-      reduced,  // one number per sample: a maximum, a sum
+      reduced,  // one number per answer: a maximum, a sum
       indices,  // numbers of classes: ArgMax, TopK
       labels,   // class labels looked up by number
       maps      // from labels to numbers: ZipMap
     };
     Kind kind = Kind::classes;
     LogitShift shift{};
-    OnnxAxes axes;                             // of values with classes
+    OnnxAxes axes;  // of values with classes; of others, as long as they are known
     std::shared_ptr<const OnnxLabels> labels;  // of labels, if they are known
-    bool repeated = false;     // one per sample, for every class along the last axis
+    const onnx::Node* bent_by = nullptr;       // the first step that is not linear in the logits
+    bool averaged = false;                     // over some positions or all
+    bool repeated = false;     // one per answer, for every class along the last axis
     bool scaled = false;       // no longer the logits themselves
     bool rank_follows = true;  // from the rank of the logits, whatever that is
     [[nodiscard]] std::size_t rank() const { return axes.size(); }
-    [[nodiscard]] std::size_t axis() const;  // of the classes
-    [[nodiscard]] bool spatial() const;
+    [[nodiscard]] std::size_t axis() const;                  // of the classes
+    [[nodiscard]] bool spatial() const;                      // it has positions
+    [[nodiscard]] State bent(const onnx::Node& node) const;  // by that step
     [[nodiscard]] bool has_classes() const { return kind == Kind::classes; }
   };
   using States = std::vector<const State*>;  // of a node's inputs; null: does not come from logits
@@ -65,6 +68,8 @@ class OnnxTailWalker {
   void set(const std::string& value, const State& state);
   void start();
   void start_classifier();
+  // Where the rows of features and logits are.
+  void note_rows(const OnnxLogitAxes& found);
   // What the file declares of the values behind the layer must be what the walk has made of them.
   void check_declared() const;
   void finish_output(const onnx::ValueInfo& output);
@@ -72,8 +77,8 @@ class OnnxTailWalker {
   // Numbers read from the shape of a value with classes. The number of samples is no concern of
   // ours; the number of classes may only reach a Reshape.
   void follow_extents(const onnx::Node& node);
-  // What a number read from a shape counts.
-  [[nodiscard]] std::optional<OnnxAxis::Role> role_of(const onnx::Shapes::Entry& entry) const;
+  // The axis that a number read from a shape is the extent of.
+  [[nodiscard]] std::optional<OnnxAxis> axis_of(const onnx::Shapes::Entry& entry) const;
 
   void classes_through(const onnx::Node& node, const State& state);
   // Values without a class axis: a maximum, an index, a label.
@@ -83,12 +88,15 @@ class OnnxTailWalker {
   // To whole numbers or truth values: logits that differ by a common shift are rounded differently.
   [[nodiscard]] bool rounds(const onnx::Node& node) const;
   void check_one_scale(const onnx::Node& node) const;
-  void check_pooled(const onnx::Node& node, const State& state) const;
+  // One number per answer lies along the classes of another value: where there are positions, each
+  // has its own.
+  [[nodiscard]] static bool goes_with(const State& reduced, const State& classes);
 
   void dropout(const onnx::Node& node, const State& state);
   void softmax(const onnx::Node& node, const State& state);
   void pool(const onnx::Node& node, State state);
   // The pooled logits are less to look at than the map, which is averaged where they do not do.
+  // What is not linear in the logits has no mean that a mixture of rows would give.
   void pooled(const onnx::Node& node, const State& before, const State& state);
   void reduce(const onnx::Node& node, State state);
   void choose(const onnx::Node& node, State state);

@@ -1,0 +1,34 @@
+#include "oubli/array/labels.h"
+
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "oubli/base/error.h"
+
+namespace oubli {
+namespace {
+
+Tensor labels_of(const std::vector<std::int64_t>& values, std::vector<std::size_t> shape) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {DType::i64, std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+TEST(RowLabels, OfAnyShapeAndSomeDoNotCount) {
+  const Tensor labels = labels_of({0, -1, 2, -100, 1, 1}, {2, 3});
+  const std::vector<std::uint32_t> rows = to_row_labels(labels.view("y"), 3);
+  EXPECT_EQ(rows, (std::vector<std::uint32_t>{0, kNoLabel, 2, kNoLabel, 1, 1}));
+  EXPECT_EQ(count_unlabelled(rows), 2U);
+}
+
+TEST(RowLabels, OthersAreRefused) {
+  for (const std::int64_t wrong : {3, -2, -99}) {
+    const Tensor labels = labels_of({0, wrong}, {2});
+    EXPECT_THROW((void)to_row_labels(labels.view("y"), 3), Error) << wrong;
+  }
+  const Tensor floats = to_tensor(std::vector<double>{0, 1}, DType::f32);
+  EXPECT_THROW((void)to_row_labels(floats.view("y"), 3), Error);
+}
+
+}  // namespace
+}  // namespace oubli

@@ -111,7 +111,7 @@ RunOutcome run_both(const OnnxModel& old_model, const OnnxModel& new_model,
   std::unique_ptr<RunnableModel> before_model;
   try {
     engine = engine_for(old_model, std::nullopt);
-    before_model = engine->load(old_model);
+    before_model = engine->load(old_model, number_outputs(old_model.model().graph()));
   } catch (const Error& error) {
     return {std::nullopt, error.what()};
   }
@@ -130,7 +130,8 @@ RunOutcome run_both(const OnnxModel& old_model, const OnnxModel& new_model,
     }
     RunComparison comparison(old_model, new_model, filter, rounding);
     try {
-      comparison.add(before, engine->load(new_model)->run(inputs.views(), samples, true), {});
+      const auto after_model = engine->load(new_model, number_outputs(new_model.model().graph()));
+      comparison.add(before, after_model->run(inputs.views(), samples, true), {});
     } catch (const Error& error) {
       fail(ErrorCode::self_check, "the new model does not run: {}; nothing was written",
            error.what());

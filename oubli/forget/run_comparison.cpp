@@ -263,9 +263,9 @@ void RunComparison::count_right(const ModelOutputs& before, const ModelOutputs& 
 }
 
 void RunComparison::compare_outputs(const ModelOutputs& before, const ModelOutputs& after) {
-  for (const auto& [name, old_output] : before.outputs) {
-    const auto found = after.outputs.find(name);
-    if (found == after.outputs.end())
+  for (const auto& [name, old_output] : before.values) {
+    const auto found = after.values.find(name);
+    if (found == after.values.end())
       fail(ErrorCode::self_check, "the new model has no output '{}'; nothing was written", name);
     const Tensor& new_output = found->second;
     ran_outputs_.insert(name);

@@ -173,7 +173,8 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   const Sample example = source_->read(0);
   if (example.image)
     options_.preparation = with_published(options.preparation, file, model, report_.published);
-  const ModelRunner runner(*state_->engine, model, options_.preparation, example);
+  const ModelRunner runner(*state_->engine, model, options_.preparation, example,
+                           number_outputs(model.model().graph()));
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
   report_.preparation_as_used = runner.preparation_as_used();
@@ -266,7 +267,8 @@ void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
 RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filter,
                                const HeadRounding& rounding, const std::stop_token& stop) const {
   const OnnxModel& written = as_onnx(*staged.written);
-  const ModelRunner runner(*state_->engine, written, options_.preparation, source_->read(0));
+  const ModelRunner runner(*state_->engine, written, options_.preparation, source_->read(0),
+                           number_outputs(written.model().graph()));
   RunComparison comparison(state_->model, written, filter, rounding);
   std::vector<std::size_t> indices;
   std::vector<std::string> stretches;

@@ -60,22 +60,23 @@ Answers answers_in(const Tensor& tensor, const OnnxRows& where, bool per_positio
 
 class RuntimeModel final : public RunnableModel {
  public:
-  RuntimeModel(std::shared_ptr<const OnnxRuntime> runtime, const OnnxModel& model)
-      : RuntimeModel(std::move(runtime), model, make_probe(model)) {}
+  RuntimeModel(std::shared_ptr<const OnnxRuntime> runtime, const OnnxModel& model,
+               std::span<const std::string> values)
+      : RuntimeModel(std::move(runtime), model, make_probe(model, values), values) {}
 
   [[nodiscard]] bool as_float() const override { return as_float_; }
 
   [[nodiscard]] ModelOutputs run(const std::map<std::string, TensorView>& inputs,
-                                 std::size_t samples, bool all_outputs) const override {
+                                 std::size_t samples, bool values) const override {
     std::vector<OnnxSession::Input> in;
     for (const auto& [name, value] : inputs) in.push_back({name, value});
     std::vector<std::string> names{features_name_, logits_name_};
-    if (all_outputs) names.insert(names.end(), outputs_.begin(), outputs_.end());
-    std::vector<Tensor> values = session_.run(in, names);
+    if (values) names.insert(names.end(), values_.begin(), values_.end());
+    std::vector<Tensor> made = session_.run(in, names);
     const std::size_t fed = inputs.begin()->second.shape.at(0);
-    Answers features = answers_in(values[0], feature_rows_, per_position_, samples, fed, features_,
+    Answers features = answers_in(made[0], feature_rows_, per_position_, samples, fed, features_,
                                   fmt::format("{}: '{}'", what_, features_name_));
-    Answers logits = answers_in(values[1], logit_rows_, per_position_, samples, fed, classes_,
+    Answers logits = answers_in(made[1], logit_rows_, per_position_, samples, fed, classes_,
                                 fmt::format("{}: '{}'", what_, logits_name_));
     if (features.rows.rows() != logits.rows.rows())
       fail(ErrorCode::unfilterable, "{}: '{}' has {} rows and '{}' {}", what_, features_name_,
@@ -83,13 +84,13 @@ class RuntimeModel final : public RunnableModel {
     ModelOutputs result{std::move(features.rows), std::move(logits.rows)};
     result.positions = std::move(logits.positions);
     for (std::size_t i = 2; i < names.size(); ++i)
-      result.outputs.emplace(names[i], std::move(values[i]));
+      result.values.emplace(names[i], std::move(made[i]));
     return result;
   }
 
  private:
   RuntimeModel(std::shared_ptr<const OnnxRuntime> runtime, const OnnxModel& model,
-               const OnnxProbe& probe)
+               const OnnxProbe& probe, std::span<const std::string> values)
       : what_(model.model().what()),
         features_name_(probe.features),
         logits_name_(probe.logits),
@@ -99,17 +100,15 @@ class RuntimeModel final : public RunnableModel {
         feature_rows_(model.onnx_head().feature_rows),
         logit_rows_(model.onnx_head().logit_rows),
         per_position_(model.onnx_head().per_position),
-        session_(std::move(runtime), probe.bytes, model.model().folder(), what_) {
-    for (const onnx::ValueInfo& output : model.model().graph().outputs)
-      if (onnx::dtype_of(output.element_type)) outputs_.push_back(output.name);
-  }
+        values_(values.begin(), values.end()),
+        session_(std::move(runtime), probe.bytes, model.model().folder(), what_) {}
 
   std::string what_, features_name_, logits_name_;
   bool as_float_;
   std::size_t features_, classes_;
   OnnxRows feature_rows_, logit_rows_;
   bool per_position_;
-  std::vector<std::string> outputs_;  // of the graph, those made of numbers
+  std::vector<std::string> values_;  // to be had beside features and logits
   OnnxSession session_;
 };
 
@@ -120,8 +119,9 @@ class RuntimeEngine final : public Engine {
   [[nodiscard]] std::string describe() const override {
     return fmt::format("ONNX Runtime {}", runtime_->version());
   }
-  [[nodiscard]] std::unique_ptr<RunnableModel> load(const OnnxModel& model) const override {
-    return std::make_unique<RuntimeModel>(runtime_, model);
+  [[nodiscard]] std::unique_ptr<RunnableModel> load(
+      const OnnxModel& model, std::span<const std::string> values) const override {
+    return std::make_unique<RuntimeModel>(runtime_, model, values);
   }
 
  private:
@@ -134,7 +134,7 @@ class NetworkModel final : public RunnableModel {
   explicit NetworkModel(nn::Network network) : original_(std::move(network)) {}
 
   [[nodiscard]] ModelOutputs run(const std::map<std::string, TensorView>& inputs,
-                                 std::size_t samples, bool /*all_outputs*/) const override {
+                                 std::size_t samples, bool /*values*/) const override {
     const TensorView& images = inputs.begin()->second;
     std::vector<float> values(images.count());
     decode(images.dtype, images.bytes, std::span<float>(values));
@@ -164,7 +164,8 @@ class NetworkModel final : public RunnableModel {
 class NetworkEngine final : public Engine {
  public:
   [[nodiscard]] std::string describe() const override { return "built in (oubli/nn)"; }
-  [[nodiscard]] std::unique_ptr<RunnableModel> load(const OnnxModel& model) const override {
+  [[nodiscard]] std::unique_ptr<RunnableModel> load(
+      const OnnxModel& model, std::span<const std::string> /*values*/) const override {
     std::optional<nn::NamedNetwork> own = nn::network_in(model.model());
     if (!own)
       fail(ErrorCode::missing, "{}: needs ONNX Runtime; run 'oubli get-runtime'",
@@ -174,6 +175,13 @@ class NetworkEngine final : public Engine {
 };
 
 }  // namespace
+
+std::vector<std::string> number_outputs(const onnx::Graph& graph) {
+  std::vector<std::string> names;
+  for (const onnx::ValueInfo& output : graph.outputs)
+    if (onnx::dtype_of(output.element_type)) names.push_back(output.name);
+  return names;
+}
 
 std::shared_ptr<const Engine> onnx_runtime_engine(std::shared_ptr<const OnnxRuntime> runtime) {
   return std::make_shared<const RuntimeEngine>(std::move(runtime));

@@ -19,9 +19,10 @@ namespace oubli {
 // What a model made of a batch of samples. A row is an answer: one for each sample, or one for each
 // position of each sample, sample by sample.
 struct ModelOutputs {
-  Matrix<float> features;                      // answers x features: what the last layer reads
-  Matrix<float> logits;                        // answers x classes: what it makes
-  std::map<std::string, Tensor> outputs = {};  // of the graph, if they were asked for
+  Matrix<float> features;  // answers x features: what the last layer reads
+  Matrix<float> logits;    // answers x classes: what it makes
+  // Of the graph, by name, if they were asked for: as they are, made of all that was fed.
+  std::map<std::string, Tensor> values = {};
   // Of a sample, along each of their axes that is not single; none: it has one answer.
   std::vector<std::size_t> positions = {};
 
@@ -41,10 +42,10 @@ class RunnableModel {
   RunnableModel& operator=(const RunnableModel&) = delete;
 
   // `inputs`, by name, have samples along their first axis, of which the first `samples` count.
-  // With `all_outputs` also every output of the graph that is made of numbers, where the engine has
-  // them. Error{unfilterable} if it is not known which rows of the last layer are which sample's.
+  // With `values` also those that it was loaded with, where the engine has them.
+  // Error{unfilterable} if it is not known which rows of the last layer are which sample's.
   [[nodiscard]] virtual ModelOutputs run(const std::map<std::string, TensorView>& inputs,
-                                         std::size_t samples, bool all_outputs) const = 0;
+                                         std::size_t samples, bool values) const = 0;
   // bfloat16 models run as float32 copies.
   [[nodiscard]] virtual bool as_float() const { return false; }
 };
@@ -59,9 +60,14 @@ class Engine {
 
   // "ONNX Runtime 1.30.0", "built in (oubli/nn)"
   [[nodiscard]] virtual std::string describe() const = 0;
-  // Error{missing} if this engine cannot run such a model.
-  [[nodiscard]] virtual std::unique_ptr<RunnableModel> load(const OnnxModel& model) const = 0;
+  // `values` of the graph are to be had beside features and logits. Error{missing} if this engine
+  // cannot run such a model.
+  [[nodiscard]] virtual std::unique_ptr<RunnableModel> load(
+      const OnnxModel& model, std::span<const std::string> values = {}) const = 0;
 };
+
+// The outputs of a graph that are made of numbers.
+[[nodiscard]] std::vector<std::string> number_outputs(const onnx::Graph& graph);
 
 [[nodiscard]] std::shared_ptr<const Engine> onnx_runtime_engine(
     std::shared_ptr<const OnnxRuntime> runtime);

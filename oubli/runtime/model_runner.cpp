@@ -129,12 +129,13 @@ class InOrder {
 InputShape input_shape(const onnx::Model& model) { return shape_of(model, only_input(model)); }
 
 ModelRunner::ModelRunner(const Engine& engine, const OnnxModel& model,
-                         const PreparationOptions& options, const Sample& example)
+                         const PreparationOptions& options, const Sample& example,
+                         std::span<const std::string> values)
     : input_(only_input(model.model())),
       preparation_(options, shape_of(model.model(), input_), example),
       fixed_batch_(fixed_batch_of(input_)),
       batch_(std::max(fixed_batch_, kLargestBatch)),
-      model_(engine.load(model)) {
+      model_(engine.load(model, values)) {
   if (fixed_batch_ != 0) return;
   const double each =
       std::max(bytes_per_sample(model.model()), static_cast<double>(preparation_.bytes()));
@@ -142,8 +143,7 @@ ModelRunner::ModelRunner(const Engine& engine, const OnnxModel& model,
       std::clamp(kBatchBytes / each, 1.0, static_cast<double>(kLargestBatch)));
 }
 
-ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
-                                      bool all_outputs) const {
+ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write, bool values) const {
   const std::size_t size = preparation_.bytes();
   const auto run_some = [&](std::size_t begin, std::size_t some, std::size_t rows) {
     std::vector<std::byte> bytes(rows * size);  // the last ones may be zeros
@@ -152,7 +152,7 @@ ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
     std::vector<std::size_t> shape{rows};
     shape.insert(shape.end(), preparation_.shape().begin(), preparation_.shape().end());
     return model_->run({{input_.name, {preparation_.dtype(), shape, bytes, "input"}}}, some,
-                       all_outputs);
+                       values);
   };
   if (fixed_batch_ == 0) return run_some(0, count, count);
   ModelOutputs all;
@@ -163,7 +163,7 @@ ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
       all = {Matrix<float>(count * each, some.features.cols()),
              Matrix<float>(count * each, some.logits.cols())};
       // Of a fixed number of samples: the first ones, as they are.
-      all.outputs = std::move(some.outputs);
+      all.values = std::move(some.values);
       all.positions = some.positions;
     }
     if (some.positions != all.positions)
@@ -174,11 +174,11 @@ ModelOutputs ModelRunner::run_written(std::size_t count, const Write& write,
   return all;
 }
 
-ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool all_outputs) const {
+ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool values) const {
   return run_written(
       samples.size(),
       [&](std::size_t i, std::span<std::byte> out) { preparation_.write(samples[i], out); },
-      all_outputs);
+      values);
 }
 
 void ModelRunner::run_all(const SampleSource& source, std::span<const std::size_t> indices,

@@ -25,21 +25,26 @@ class ModelRunner {
   static constexpr std::size_t kLargestBatch = 32;
 
   // Error{unfilterable} if the model takes anything but one input; Error{usage} if it must be told
-  // how to prepare samples like `example`.
+  // how to prepare samples like `example`. `values` of the graph are to be had, too.
   ModelRunner(const Engine& engine, const OnnxModel& model, const PreparationOptions& options,
-              const Sample& example);
+              const Sample& example, std::span<const std::string> values = {});
 
   // May be called from several threads. Error{unfilterable} if it is not known which rows of the
   // last layer are which sample's.
-  [[nodiscard]] ModelOutputs run(std::span<const Sample> samples, bool all_outputs = false) const;
+  [[nodiscard]] ModelOutputs run(std::span<const Sample> samples, bool values = false) const;
 
   // So many samples go through the model at once: few where it makes much of each, so that a batch
   // takes kBatchBytes at most, as far as the file tells.
   [[nodiscard]] std::size_t batch() const { return batch_; }
+  // The first axis of what the model is given of `samples` samples at once: as many, or its own
+  // fixed number. Values are those of one such run.
+  [[nodiscard]] std::size_t fed(std::size_t samples) const {
+    return fixed_batch_ == 0 ? samples : fixed_batch_;
+  }
 
   // All samples of `indices`, in that order, `consume`d in order, one call at a time: batches of
   // `batch` run side by side, a few ahead of what was consumed, so memory does not grow with their
-  // number. Workers decode while others run. `wanted` says whether all outputs are wanted of the
+  // number. Workers decode while others run. `wanted` says whether values are wanted of the
   // batch that begins there.
   using Consume = std::function<void(std::size_t first, ModelOutputs batch)>;
   using Wanted = std::function<bool(std::size_t first)>;
@@ -55,8 +60,7 @@ class ModelRunner {
  private:
   // Writes the numbers of sample i of a batch.
   using Write = std::function<void(std::size_t i, std::span<std::byte> out)>;
-  [[nodiscard]] ModelOutputs run_written(std::size_t count, const Write& write,
-                                         bool all_outputs) const;
+  [[nodiscard]] ModelOutputs run_written(std::size_t count, const Write& write, bool values) const;
 
   onnx::ValueInfo input_;
   Preparation preparation_;

@@ -171,7 +171,8 @@ std::vector<Tensor> OnnxSession::run(std::span<const Input> inputs,
   std::vector<Tensor> results;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     ort::TensorInfo* info = nullptr;
-    state_->check(api.tensor_type_and_shape(out.values[i], &info));
+    state_->runtime->state_->check(api.tensor_type_and_shape(out.values[i], &info),
+                                   fmt::format("{}: value '{}'", state_->what, outputs[i]));
     struct Release {
       const ort::Api& api;
       ort::TensorInfo* info;

@@ -116,7 +116,7 @@ void point_to_side_files(onnx::Editor& edit) {
 
 }  // namespace
 
-OnnxProbe make_probe(const OnnxModel& file) {
+OnnxProbe make_probe(const OnnxModel& file, std::span<const std::string> values) {
   OnnxProbe probe;
   onnx::Editor copy(file.model());
   probe.as_float = uses_bfloat16(file.model());
@@ -130,6 +130,8 @@ OnnxProbe make_probe(const OnnxModel& file) {
                      : as_float_value(copy, head.logits, head.logits_in_8_bits, last);
   add_output(copy, probe.features);
   add_output(copy, probe.logits);
+  for (const std::string& value : values)
+    if (value != probe.features && value != probe.logits) add_output(copy, value);
   (void)copy.finish();
   probe.bytes = copy.message().encode();
   return probe;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,16 @@
 
 namespace oubli {
 
-// A copy of a model for running: it also outputs what the head reads and the logits.
+// A copy of a model for running: it also outputs what the head reads, the logits, and `values`.
 struct OnnxProbe {
   std::vector<std::byte> bytes;
-  std::string features;  // names of the two outputs
+  std::string features;  // names of the first two
   std::string logits;
   // ONNX Runtime has no bfloat16 on CPUs: such a model was converted to float32 throughout.
   bool as_float = false;
 };
 
-[[nodiscard]] OnnxProbe make_probe(const OnnxModel& model);
+[[nodiscard]] OnnxProbe make_probe(const OnnxModel& model,
+                                   std::span<const std::string> values = {});
 
 }  // namespace oubli

@@ -99,7 +99,7 @@ void ModelOptions::add_means(Command& command) {
                      "Means file ('oubli means' makes one); then no data is needed");
 }
 
-void ModelOptions::add_run(Command& command) {
+Command* ModelOptions::add_inputs(Command& command) {
   auto* const group = command.add_option_group("inputs", "How inputs are made from --data");
   group->add_option("--scale", run.preparation.scale,
                     "Pixels 0..255 are multiplied by this (default: 1/255 for float inputs)");
@@ -118,6 +118,11 @@ void ModelOptions::add_run(Command& command) {
   group->add_option("--runtime", runtime,
                     "ONNX Runtime's library (default: $OUBLI_ONNXRUNTIME, the system's, "
                     "'oubli get-runtime')");
+  return group;
+}
+
+void ModelOptions::add_run(Command& command) {
+  auto* const group = add_inputs(command);
   group->add_option("--run-with", run_with,
                     "The same model as an .onnx file, to be run in its place: for formats that "
                     "cannot be run here");
@@ -203,6 +208,13 @@ HeadChoice head_choice(const ModelOptions& options) {
   return choice;
 }
 
+std::string class_names_text(const ModelOptions& options, HeadChoice& choice) {
+  if (options.class_names.empty()) return {};
+  std::string text = read_text_file(options.class_names);
+  choice.classes = line_count(text);
+  return text;
+}
+
 LoadedModel open_model(const ModelOptions& options) {
   if (!options.has_data() && !options.labels.empty())
     fail(ErrorCode::usage, "--labels: labels of what? --features or --logits is missing");
@@ -221,11 +233,7 @@ LoadedModel open_model(const ModelOptions& options) {
 
   LoadedModel loaded;
   HeadChoice choice = head_choice(options);
-  std::string names_text;
-  if (!options.class_names.empty()) {
-    names_text = read_text_file(options.class_names);
-    choice.classes = line_count(names_text);
-  }
+  const std::string names_text = class_names_text(options, choice);
   if (!options.means.empty()) {
     loaded.inputs.means = read_means(options.means);
     loaded.inputs.means_files.push_back(file_named("means", options.means));

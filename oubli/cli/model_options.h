@@ -45,6 +45,8 @@ struct ModelOptions {
   void add_head(Command& command);
   void add_data(Command& command);
   void add_means(Command& command);
+  // How inputs are made and run; add_run also has what is run in the model's place.
+  Command* add_inputs(Command& command);
   void add_run(Command& command);
   [[nodiscard]] bool has_data() const;
   // --data names inputs of the model, not arrays of features or logits.
@@ -62,6 +64,8 @@ struct ModelOptions {
 
 // What the options say about the head.
 [[nodiscard]] HeadChoice head_choice(const ModelOptions& options);
+// The text of --class-names, and its number of names for the choice; empty if there is none.
+[[nodiscard]] std::string class_names_text(const ModelOptions& options, HeadChoice& choice);
 
 // Everything that the options name, opened and checked against each other.
 struct LoadedModel {

@@ -235,6 +235,36 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   return names;
 }
 
+namespace {
+
+// Where the classes called `names` stand among a model's: by name or, if no name fits and there are
+// equally many, in order.
+std::vector<std::optional<std::uint32_t>> places_of(std::span<const std::string> names,
+                                                    std::size_t classes,
+                                                    std::span<const std::string> model_names,
+                                                    std::string& how) {
+  std::map<std::string_view, std::uint32_t> by_name;
+  for (std::size_t i = 0; i < model_names.size(); ++i)
+    by_name.emplace(model_names[i], static_cast<std::uint32_t>(i));
+  std::vector<std::optional<std::uint32_t>> places(names.size());
+  bool any = false;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = by_name.find(names[i]);
+    if (found == by_name.end()) continue;
+    places[i] = found->second;
+    any = true;
+  }
+  how = "classes matched by name";
+  if (any || names.size() != classes) return places;
+  how = "classes matched by order (no name of the data is a name of the model)";
+  for (std::size_t i = 0; i < names.size(); ++i) places[i] = static_cast<std::uint32_t>(i);
+  return places;
+}
+
+constexpr const char* kLabelsAreNumbers = "labels are the model's class numbers";
+
+}  // namespace
+
 std::vector<std::uint32_t> match_labels(const SampleSource& source, std::size_t classes,
                                         std::span<const std::string> model_names,
                                         std::string& how) {
@@ -247,38 +277,40 @@ std::vector<std::uint32_t> match_labels(const SampleSource& source, std::size_t 
              classes - 1);
       }
     }
-    how = "labels are the model's class numbers";
+    how = kLabelsAreNumbers;
     return labels;
   }
-  std::map<std::string_view, std::uint32_t> by_name;
-  for (std::size_t i = 0; i < model_names.size(); ++i)
-    by_name.emplace(model_names[i], static_cast<std::uint32_t>(i));
-  std::vector<std::string_view> unknown;
-  std::vector<std::uint32_t> places(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto found = by_name.find(names[i]);
-    if (found == by_name.end()) {
-      unknown.push_back(names[i]);
-    } else {
-      places[i] = found->second;
-    }
-  }
-  if (unknown.empty()) {
-    how = "classes matched by name";
-  } else if (unknown.size() == names.size() && names.size() == classes) {
-    how = "classes matched by order (no name of the data is a name of the model)";
-    for (std::size_t i = 0; i < names.size(); ++i) places[i] = static_cast<std::uint32_t>(i);
-  } else if (unknown.size() == names.size()) {
+  const auto places = places_of(names, classes, model_names, how);
+  using Place = std::optional<std::uint32_t>;
+  const auto unknown = std::ranges::find(places, false, &Place::has_value);
+  if (std::ranges::none_of(places, &Place::has_value)) {
     fail(ErrorCode::bad_input,
          "{}: {} classes, the model has {}, and their names do not match; name the model's classes "
          "with "
          "--class-names",
          source.name(), names.size(), classes);
-  } else {
-    fail(ErrorCode::bad_input, "{}: class '{}' is not a class of the model, while others are",
-         source.name(), unknown.front());
   }
-  for (std::uint32_t& label : labels) label = places[label];
+  if (unknown != places.end()) {
+    fail(ErrorCode::bad_input, "{}: class '{}' is not a class of the model, while others are",
+         source.name(), names[static_cast<std::size_t>(unknown - places.begin())]);
+  }
+  for (std::uint32_t& label : labels) label = *places[label];
+  return labels;
+}
+
+std::vector<std::optional<std::uint32_t>> known_labels(const SampleSource& source,
+                                                       std::size_t classes,
+                                                       std::span<const std::string> model_names,
+                                                       std::string& how) {
+  const std::span<const std::string> names = source.class_names();
+  std::vector<std::optional<std::uint32_t>> places;
+  if (!names.empty()) places = places_of(names, classes, model_names, how);
+  if (names.empty()) how = kLabelsAreNumbers;
+  std::vector<std::optional<std::uint32_t>> labels;
+  for (const std::uint32_t label : source.labels())
+    labels.push_back(!names.empty()    ? places[label]
+                     : label < classes ? std::optional(label)
+                                       : std::nullopt);
   return labels;
 }
 

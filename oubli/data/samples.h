@@ -83,6 +83,11 @@ class SampleSource {
                                                       std::span<const std::string> model_names,
                                                       std::string& how);
 
+// The same where the model need not know every class: nothing for samples of the others.
+[[nodiscard]] std::vector<std::optional<std::uint32_t>> known_labels(
+    const SampleSource& source, std::size_t classes, std::span<const std::string> model_names,
+    std::string& how);
+
 // Decodes one image file. Error{bad_input} names it. A few bytes may promise any size: an
 // image of more than `spare_bytes` and 16 times its file, at four bytes per pixel, is refused, and
 // so is one that takes four times as much to decode.

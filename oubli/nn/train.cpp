@@ -151,27 +151,30 @@ Network refit_head(const Network& network, const ImageSet& set, const TrainOptio
   return result;
 }
 
+void ScoreSum::add(std::span<const float> logits, std::uint32_t label) {
+  if (label >= logits.size())
+    fail(ErrorCode::bad_input, "label {} of row {}: there are {} logits", label, sum_.count,
+         logits.size());
+  const auto top = std::ranges::max_element(logits);
+  if (static_cast<std::size_t>(top - logits.begin()) == label) sum_.accuracy += 1;
+  double sum = 0;
+  for (const float z : logits) sum += std::exp(static_cast<double>(z) - static_cast<double>(*top));
+  sum_.loss += std::log(sum) - (static_cast<double>(logits[label]) - static_cast<double>(*top));
+  ++sum_.count;
+}
+
+Score ScoreSum::score() const {
+  if (sum_.count == 0) return sum_;
+  const auto count = static_cast<double>(sum_.count);
+  return {.accuracy = sum_.accuracy / count, .loss = sum_.loss / count, .count = sum_.count};
+}
+
 Score score(MatrixView<const float> logits, std::span<const std::uint32_t> labels) {
   if (logits.rows() != labels.size())
     fail(ErrorCode::bad_input, "{} labels for {} rows of logits", labels.size(), logits.rows());
-  Score result{.count = labels.size()};
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto row = logits.row(i);
-    if (labels[i] >= row.size())
-      fail(ErrorCode::bad_input, "label {} of row {}: there are {} logits", labels[i], i,
-           row.size());
-    const auto top = std::ranges::max_element(row);
-    if (static_cast<std::size_t>(top - row.begin()) == labels[i]) result.accuracy += 1;
-    double sum = 0;
-    for (const float z : row) sum += std::exp(static_cast<double>(z) - static_cast<double>(*top));
-    result.loss +=
-        std::log(sum) - (static_cast<double>(row[labels[i]]) - static_cast<double>(*top));
-  }
-  if (result.count > 0) {
-    result.accuracy /= static_cast<double>(result.count);
-    result.loss /= static_cast<double>(result.count);
-  }
-  return result;
+  ScoreSum sum;
+  for (std::size_t i = 0; i < labels.size(); ++i) sum.add(logits.row(i), labels[i]);
+  return sum.score();
 }
 
 }  // namespace oubli::nn

@@ -57,6 +57,17 @@ struct Score {
   std::size_t count = 0;
 };
 
+// A score that grows row by row.
+class ScoreSum {
+ public:
+  // Error{bad_input} if the label is not below the number of logits.
+  void add(std::span<const float> logits, std::uint32_t label);
+  [[nodiscard]] Score score() const;
+
+ private:
+  Score sum_;
+};
+
 // Scores logits (images x labels in use) against labels; images whose label is not below the number
 // of columns are an Error{bad_input}.
 [[nodiscard]] Score score(MatrixView<const float> logits, std::span<const std::uint32_t> labels);

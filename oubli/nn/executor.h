@@ -63,6 +63,16 @@ class Executor {
   void backward(const ParameterStore& store, GradientSink* sink);
   [[nodiscard]] std::span<const float> input_gradient() const { return gradients_.front().span(); }
 
+  // A value of the graph after forward(), but for those that Mode::inference leaves out.
+  [[nodiscard]] std::span<const float> value(std::size_t index) const {
+    const std::span<const float> own = values_[index].span();
+    return index == 0 && input_ != nullptr ? std::span(input_, own.size()) : own;
+  }
+  // Its gradient after backward(); of what a convolution or dense layer gives, before the relu.
+  [[nodiscard]] std::span<const float> gradient(std::size_t index) const {
+    return gradients_[index].span();
+  }
+
   [[nodiscard]] std::vector<std::string> kernels() const;
 
  private:
@@ -73,10 +83,6 @@ class Executor {
   };
 
   [[nodiscard]] bool training() const { return mode_ >= Mode::training; }
-  [[nodiscard]] std::span<const float> value(std::size_t index) const {
-    const std::span<const float> own = values_[index].span();
-    return index == 0 && input_ != nullptr ? std::span(input_, own.size()) : own;
-  }
   void forward_op(std::size_t index, ParameterStore& store);
   void backward_op(std::size_t index, const ParameterStore& store, GradientSink* sink);
   void backward_dense(const Op& op, const ParameterStore& store, GradientSink* sink);

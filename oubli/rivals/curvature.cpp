@@ -6,7 +6,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/random.h"
-#include "oubli/rivals/dense_chain.h"
+#include "oubli/rivals/layers.h"
 
 namespace oubli {
 namespace {
@@ -40,88 +40,102 @@ MatrixView<const double> view_of(const RowMajorMatrix& m) {
   return {m.data(), static_cast<std::size_t>(m.rows()), static_cast<std::size_t>(m.cols())};
 }
 
+// Share of rows whose largest value is at the label.
+double accuracy_of(const RowMajorMatrix& logits, std::span<const std::uint32_t> labels) {
+  double right = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    Index top = 0;
+    logits.row(eigen_index(i)).maxCoeff(&top);
+    if (top == eigen_index(labels[i])) ++right;
+  }
+  return right / static_cast<double>(std::max<std::size_t>(labels.size(), 1));
+}
+
 // What both steps work with.
 struct Setting {
   const RivalInput& input;
   Meter& meter;
-  DenseChain old;
-  RowMajorMatrix retained, forgotten;  // pixels
-  std::vector<std::size_t> labels;     // of retained, renumbered
-  std::vector<std::size_t> forgotten_labels;
-  RowMajorMatrix old_logits;  // of retained samples, retained outputs
-  RowMajorMatrix step;        // of the first layer
+  LayerWeights old;
+  ImageSet retained, forgotten;       // samples
+  RowMajorMatrix old_logits;          // of retained samples, retained outputs
+  std::vector<RowMajorMatrix> steps;  // of the layers below the head
 };
+
+// Newton's step of each layer below the head, away from what the forgotten samples ask for.
+std::vector<RowMajorMatrix> newton_steps(const RivalInput& input, const TrainingImages& sample) {
+  const TrainingImages all = images_of(input);
+  const double share =
+      static_cast<double>(all.forgotten.size()) / static_cast<double>(all.retained.size());
+  const auto pull =
+      layer_sums(input.network, input.train, sample.forgotten, loss_gradient(input.train));
+  RandomStream random(input.recipe.seed, random_task(input, "rival curvature"));
+  const auto kept = layer_sums(input.network, input.train, sample.retained,
+                               [&](const RowMajorMatrix& logits, std::span<const std::size_t>) {
+                                 return loss_gradient(logits, drawn_labels(logits, random));
+                               });
+  const auto n = static_cast<double>(sample.retained.size());
+  std::vector<RowMajorMatrix> steps;
+  for (std::size_t l = 0; l + 1 < kept.size(); ++l) {
+    const RowMajorMatrix gradient =
+        pull[l].gradient * (share / static_cast<double>(sample.forgotten.size()));
+    const RowMajorMatrix a = kept[l].inputs / n;
+    const RowMajorMatrix g = kept[l].deltas / (n * kept[l].positions);
+    const Matrix<double> step = kronecker_step(view_of(a), view_of(g), view_of(gradient), kDamping);
+    steps.emplace_back(eigen(step.view()));
+  }
+  return steps;
+}
 
 Setting prepare(const RivalInput& input, Meter& meter) {
   const TrainingImages sample = sample_images(input);
-  const TrainingImages all = images_of(input);
   Setting s{.input = input,
             .meter = meter,
-            .old = dense_chain(input.network),
-            .retained = pixels(input.train, sample.retained),
-            .forgotten = pixels(input.train, sample.forgotten),
-            .labels = {},
-            .forgotten_labels = labels_of(input.train, sample.forgotten),
+            .old = layer_weights(input.network),
+            .retained =
+                without_classes(select_images(input.train, sample.retained), input.split.forgotten),
+            .forgotten = select_images(input.train, sample.forgotten),
             .old_logits = {},
-            .step = {}};
+            .steps = {}};
   if (s.old.size() < 2) fail(ErrorCode::usage, "curvature step: a network without a hidden layer");
-  for (const std::size_t label : labels_of(input.train, sample.retained))
-    s.labels.push_back(*input.split.new_index(label));
-
-  const ChainPass forget = forward(s.old, s.forgotten);
-  const auto pull = backward(s.old, forget, loss_gradient(forget.logits, s.forgotten_labels));
-  const double share =
-      static_cast<double>(all.forgotten.size()) / static_cast<double>(all.retained.size());
-  const RowMajorMatrix gradient =
-      pull[0].transpose() * forget.inputs[0] * (share / static_cast<double>(s.forgotten.rows()));
-
-  const ChainPass retain = forward(s.old, s.retained);
-  RandomStream random(input.recipe.seed, random_task(input, "rival curvature"));
-  const auto back =
-      backward(s.old, retain, loss_gradient(retain.logits, drawn_labels(retain.logits, random)));
-  const auto n = static_cast<double>(s.retained.rows());
-  const RowMajorMatrix a = retain.inputs[0].transpose() * retain.inputs[0] / n;
-  const RowMajorMatrix g = back[0].transpose() * back[0] / n;
-  const Matrix<double> step = kronecker_step(view_of(a), view_of(g), view_of(gradient), kDamping);
-  s.step = eigen(step.view());
-  s.old_logits = forward(without_outputs(s.old, input.split), s.retained).logits;
-  meter.add_gradients(static_cast<double>(s.retained.rows() + s.forgotten.rows()));
-  meter.add_forward(n);
+  s.steps = newton_steps(input, sample);
+  s.old_logits = to_double(without_outputs(input.network, input.split).logits(s.retained));
+  meter.add_gradients(static_cast<double>(s.retained.size() + s.forgotten.size()));
+  meter.add_forward(static_cast<double>(s.retained.size()));
   return s;
 }
 
-DenseChain stepped(const Setting& s, double scale) {
-  DenseChain chain = s.old;
-  chain[0].weights += scale * s.step;
-  return chain;
+LayerWeights stepped(const Setting& s, double scale) {
+  LayerWeights weights = s.old;
+  for (std::size_t l = 0; l < s.steps.size(); ++l) weights[l] += scale * s.steps[l];
+  return weights;
 }
 
 // The stepped network with a head that is fitted to it; and its accuracy on retained samples.
 struct Fitted {
-  DenseChain chain;
+  nn::Network network;
   double accuracy = 0;
 };
 Fitted fitted(const Setting& s, double scale) {
-  Fitted result{stepped(s, scale), 0};
-  const ChainPass pass = forward(result.chain, s.retained);
-  const RowMajorMatrix& inputs = pass.inputs.back();
-  const RowMajorMatrix features = inputs.leftCols(inputs.cols() - 1);
-  const Matrix<double> head = ridge_head(view_of(features), view_of(s.old_logits), kRidge);
-  result.chain.back().weights = eigen(head.view());
-  const RowMajorMatrix logits = inputs * result.chain.back().weights.transpose();
-  result.accuracy = accuracy_of(logits, s.labels);
-  s.meter.add_forward(static_cast<double>(s.retained.rows()));
-  return result;
+  LayerWeights weights = stepped(s, scale);
+  const RowMajorMatrix features =
+      to_double(with_weights(s.input.network, weights).features(s.retained));
+  const Matrix<double> fit = ridge_head(view_of(features), view_of(s.old_logits), kRidge);
+  const RowMajorMatrix& head = weights.back() = eigen(fit.view());
+  s.meter.add_forward(static_cast<double>(s.retained.size()));
+  RowMajorMatrix logits = features * head.leftCols(features.cols()).transpose();
+  logits.rowwise() += head.col(features.cols()).transpose();
+  return {with_weights(s.input.network, weights), accuracy_of(logits, s.retained.labels)};
 }
 
 // The mean probability that the old head gives forgotten samples' own class after the step.
 double own_probability(const Setting& s, double scale) {
-  const RowMajorMatrix p = softmax(forward(stepped(s, scale), s.forgotten).logits);
-  s.meter.add_forward(static_cast<double>(s.forgotten.rows()));
+  const RowMajorMatrix p =
+      softmax(to_double(with_weights(s.input.network, stepped(s, scale)).logits(s.forgotten)));
+  s.meter.add_forward(static_cast<double>(s.forgotten.size()));
   double sum = 0;
-  for (std::size_t i = 0; i < s.forgotten_labels.size(); ++i)
-    sum += p(eigen_index(i), eigen_index(s.forgotten_labels[i]));
-  return sum / static_cast<double>(s.forgotten_labels.size());
+  for (std::size_t i = 0; i < s.forgotten.size(); ++i)
+    sum += p(eigen_index(i), eigen_index(s.forgotten.labels[i]));
+  return sum / static_cast<double>(s.forgotten.size());
 }
 
 double guarded_scale(const Setting& s) {
@@ -176,16 +190,13 @@ std::vector<Unlearned> curvature_step(const RivalInput& input) {
   Meter meter;
   const Setting s = prepare(input, meter);
   std::vector<Unlearned> results;
-  const auto report = [&](const Fitted& found) {
-    results.push_back(meter.unlearned(with_weights(input.network, found.chain)));
-  };
-  report(fitted(s, 1));
+  results.push_back(meter.unlearned(fitted(s, 1).network));
   double scale = guarded_scale(s);
-  const double before = accuracy_of(s.old_logits, s.labels);
+  const double before = accuracy_of(s.old_logits, s.retained.labels);
   Fitted found = fitted(s, scale);
   for (int i = 0; i < kShrinkings && found.accuracy < before - kAccuracyLoss; ++i)
     found = fitted(s, scale *= kShrink);
-  report(found);
+  results.push_back(meter.unlearned(std::move(found.network)));
   return results;
 }
 

@@ -4,7 +4,7 @@
 
 #include <Eigen/LU>
 
-#include "oubli/rivals/dense_chain.h"
+#include "oubli/rivals/layers.h"
 #include "oubli/rivals/test_request.h"
 
 namespace oubli {
@@ -74,28 +74,37 @@ double accuracy(const Unlearned& result, const RivalInput& input) {
   return nn::score(result.network.logits(retained), retained.labels).accuracy;
 }
 
-// Every image is in the sample here, so that the guard's accuracy is the training data's.
-TEST(Curvature, TheGuardKeepsAccuracy) {
-  const RivalInput input = test_request().input();
+// What the old head gives the class on its own images, from the features of `network`.
+double sure(const nn::Network& network, const RivalInput& input) {
+  LayerWeights weights = layer_weights(network);
+  weights.back() = layer_weights(input.network).back();
+  const ImageSet images = select_images(input.train, images_of(input).forgotten);
+  return softmax(to_double(with_weights(network, weights).logits(images))).col(2).mean();
+}
+
+class CurvatureStep : public ::testing::TestWithParam<const TestRequest* (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Networks, CurvatureStep,
+                         ::testing::Values([] { return &test_request(); },
+                                           [] { return &convolution_request(); }));
+
+// Every image is in the sample here, so that the guard's figures are the training data's.
+TEST_P(CurvatureStep, TheGuardKeepsAccuracyAndMakesTheClassUnsure) {
+  const RivalInput input = GetParam()()->input();
   const auto results = curvature_step(input);
   ASSERT_EQ(results.size(), 2U);
   const Unlearned naive{without_outputs(input.network, input.split)};
   // Two labels may turn at the rounding of weights to float.
   EXPECT_GE(accuracy(results[1], input), accuracy(naive, input) - 0.003 - 2.0 / 900);
   EXPECT_GT(results[1].gradients, results[0].gradients);
+  EXPECT_GT(sure(input.network, input), 0.6);
+  EXPECT_GE(sure(results[1].network, input), 0.2);
+  EXPECT_LE(sure(results[1].network, input), 0.5);
 }
 
 // The old head is less sure of the class on features after a step against its gradient.
-TEST(Curvature, TheStepMovesTheClassAway) {
-  const RivalInput input = test_request().input();
-  const nn::Network moved = curvature_step(input)[0].network;
-  DenseChain chain = dense_chain(moved);
-  chain.back() = dense_chain(input.network).back();
-  const std::vector<std::size_t> images = images_of(input).forgotten;
-  const auto sure = [&](const DenseChain& of) {
-    return softmax(forward(of, pixels(input.train, images)).logits).col(2).mean();
-  };
-  EXPECT_LT(sure(chain), sure(dense_chain(input.network)) - 0.05);
+TEST_P(CurvatureStep, MovesTheClassAway) {
+  const RivalInput input = GetParam()()->input();
+  EXPECT_LT(sure(curvature_step(input)[0].network, input), sure(input.network, input) - 0.05);
 }
 
 }  // namespace

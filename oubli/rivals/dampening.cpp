@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "oubli/rivals/dense_chain.h"
+#include "oubli/rivals/layers.h"
 
 namespace oubli {
 
@@ -19,19 +19,26 @@ Matrix<double> dampening_factors(MatrixView<const double> all, MatrixView<const 
 
 std::vector<Matrix<double>> importances(const nn::Network& network, const ImageSet& set,
                                         std::span<const std::size_t> images) {
-  const DenseChain chain = dense_chain(network);
-  const ChainPass pass = forward(chain, pixels(set, images));
-  const auto deltas = backward(chain, pass, loss_gradient(pass.logits, labels_of(set, images)));
   std::vector<Matrix<double>> result;
-  for (std::size_t l = 0; l < chain.size(); ++l) {
-    Matrix<double>& squares =
-        result.emplace_back(static_cast<std::size_t>(chain[l].weights.rows()),
-                            static_cast<std::size_t>(chain[l].weights.cols()));
-    // One sample's gradient is delta x^T, and the square of a product the product of the squares.
-    eigen(squares.view()).noalias() =
-        deltas[l].array().square().matrix().transpose() * pass.inputs[l].array().square().matrix();
+  for (const RowMajorMatrix& layer : layer_weights(network))
+    result.emplace_back(static_cast<std::size_t>(layer.rows()),
+                        static_cast<std::size_t>(layer.cols()));
+  visit_layers(network, set, images, loss_gradient(set), [&](const LayerBatch& batch) {
+    auto squares = eigen(result[batch.layer].view());
+    if (batch.positions == 1) {
+      // An image's gradient is delta x^T, and the square of a product the product of the squares.
+      squares.noalias() += batch.deltas.array().square().matrix().transpose() *
+                           batch.inputs.array().square().matrix();
+      return;
+    }
+    for (Eigen::Index row = 0; row < batch.inputs.rows(); row += batch.positions) {
+      const RowMajorMatrix gradient = batch.deltas.middleRows(row, batch.positions).transpose() *
+                                      batch.inputs.middleRows(row, batch.positions);
+      squares.array() += gradient.array().square();
+    }
+  });
+  for (Matrix<double>& squares : result)
     eigen(squares.view()) /= static_cast<double>(images.size());
-  }
   return result;
 }
 
@@ -43,16 +50,16 @@ std::vector<Unlearned> selective_dampening(const RivalInput& input) {
   const auto all = importances(input.network, input.train, everything);
   const auto forgotten = importances(input.network, input.train, sample.forgotten);
   meter.add_gradients(static_cast<double>(everything.size() + sample.forgotten.size()));
-  const DenseChain old = dense_chain(input.network);
+  const LayerWeights old = layer_weights(input.network);
   std::vector<Unlearned> results;
   for (const double alpha : {10.0, 3.0}) {
-    DenseChain chain = old;
-    for (std::size_t l = 0; l < chain.size(); ++l) {
+    LayerWeights weights = old;
+    for (std::size_t l = 0; l < weights.size(); ++l) {
       const Matrix<double> factors = dampening_factors(all[l], forgotten[l], alpha, 1);
-      chain[l].weights.array() *= eigen(factors.view()).array();
+      weights[l].array() *= eigen(factors.view()).array();
     }
-    results.push_back(meter.unlearned(
-        with_weights(input.network, without_outputs(std::move(chain), input.split))));
+    results.push_back(
+        meter.unlearned(without_outputs(with_weights(input.network, weights), input.split)));
   }
   return results;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "oubli/rivals/dense_chain.h"
+#include "oubli/rivals/layers.h"
 
 namespace oubli {
 namespace {
@@ -35,29 +35,30 @@ RowMajorMatrix times_space(const RowMajorMatrix& w, const Directions& space, dou
   return (w * space.vectors) * weight.asDiagonal() * space.vectors.transpose();
 }
 
-Directions space_of(const RowMajorMatrix& samples) {
-  return directions_of(samples.transpose() * samples);
-}
-
-// The layer's inputs without the 1 that its bias is the weight of.
-auto values_of(const RowMajorMatrix& inputs) { return inputs.leftCols(inputs.cols() - 1); }
-
 constexpr double kAlphaForget = 3;
 constexpr double kAlphasRetain[] = {10, 30, 100, 300, 1000};
 constexpr std::size_t kSpaceSamplesPerClass = 250;  // "a small subset"
 
-struct LayerSpaces {
-  Directions retained, forgotten;
-};
-
-DenseChain projected(DenseChain chain, const std::vector<LayerSpaces>& spaces, double alpha) {
-  for (std::size_t l = 0; l < chain.size(); ++l) {
-    // w . (x - M_f x + M_f M_r x) for all rows w: both M are symmetric.
-    const RowMajorMatrix w = values_of(chain[l].weights);
-    const RowMajorMatrix along = times_space(w, spaces[l].forgotten, kAlphaForget);
-    chain[l].weights.leftCols(w.cols()) = w - along + times_space(along, spaces[l].retained, alpha);
+// Of each layer, what its inputs span.
+std::vector<Directions> spaces_of(const RivalInput& input, std::span<const std::size_t> images) {
+  std::vector<Directions> spaces;
+  for (const LayerSums& sums : layer_sums(input.network, input.train, images, {})) {
+    // Without the 1 that the bias is the weight of.
+    const Index inputs = sums.inputs.cols() - 1;
+    spaces.push_back(directions_of(sums.inputs.topLeftCorner(inputs, inputs)));
   }
-  return chain;
+  return spaces;
+}
+
+LayerWeights projected(LayerWeights weights, std::span<const Directions> retained,
+                       std::span<const Directions> forgotten, double alpha) {
+  for (std::size_t l = 0; l < weights.size(); ++l) {
+    // w . (x - M_f x + M_f M_r x) for all rows w: both M are symmetric.
+    const RowMajorMatrix w = weights[l].leftCols(weights[l].cols() - 1);
+    const RowMajorMatrix along = times_space(w, forgotten[l], kAlphaForget);
+    weights[l].leftCols(w.cols()) = w - along + times_space(along, retained[l], alpha);
+  }
+  return weights;
 }
 
 }  // namespace
@@ -66,39 +67,35 @@ Matrix<double> weighted_space(MatrixView<const double> samples, double alpha) {
   Matrix<double> result(samples.cols(), samples.cols());
   const Index size = eigen_index(samples.cols());
   eigen(result.view()) =
-      times_space(RowMajorMatrix::Identity(size, size), space_of(eigen(samples)), alpha);
+      times_space(RowMajorMatrix::Identity(size, size),
+                  directions_of(eigen(samples).transpose() * eigen(samples)), alpha);
   return result;
 }
 
 Unlearned kodge_roy(const RivalInput& input) {
   Meter meter;
-  const DenseChain old = dense_chain(input.network);
+  const LayerWeights old = layer_weights(input.network);
   const TrainingImages sample = sample_images(input, kSpaceSamplesPerClass);
-  const RowMajorMatrix retained = pixels(input.train, sample.retained);
-  const RowMajorMatrix forgotten = pixels(input.train, sample.forgotten);
-  const ChainPass of_retained = forward(old, retained), of_forgotten = forward(old, forgotten);
-  std::vector<LayerSpaces> spaces;
-  for (std::size_t l = 0; l < old.size(); ++l)
-    spaces.push_back(
-        {space_of(values_of(of_retained.inputs[l])), space_of(values_of(of_forgotten.inputs[l]))});
-  const auto samples = static_cast<double>(retained.rows() + forgotten.rows());
+  const std::vector<Directions> of_retained = spaces_of(input, sample.retained);
+  const std::vector<Directions> of_forgotten = spaces_of(input, sample.forgotten);
+  const auto samples = static_cast<double>(sample.retained.size() + sample.forgotten.size());
   meter.add_forward(samples);
 
-  std::optional<DenseChain> best;
+  const ImageSet retained = select_images(input.train, sample.retained);
+  const ImageSet forgotten = select_images(input.train, sample.forgotten);
+  std::optional<nn::Network> best;
   double best_score = -1;
   for (const double alpha : kAlphasRetain) {
-    DenseChain chain = projected(old, spaces, alpha);
-    const double right =
-        accuracy_of(forward(chain, retained).logits, labels_of(input.train, sample.retained));
-    const double still =
-        accuracy_of(forward(chain, forgotten).logits, labels_of(input.train, sample.forgotten));
+    nn::Network network =
+        with_weights(input.network, projected(old, of_retained, of_forgotten, alpha));
+    const double right = nn::score(network.logits(retained), retained.labels).accuracy;
+    const double still = nn::score(network.logits(forgotten), forgotten.labels).accuracy;
     meter.add_forward(samples);
     if (right * (1 - still) <= best_score) continue;
     best_score = right * (1 - still);
-    best = std::move(chain);
+    best = std::move(network);
   }
-  return meter.unlearned(
-      with_weights(input.network, without_outputs(std::move(*best), input.split)));
+  return meter.unlearned(without_outputs(*best, input.split));
 }
 
 Eraser leace_eraser(MatrixView<const double> features, MatrixView<const double> concepts) {

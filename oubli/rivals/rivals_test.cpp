@@ -7,7 +7,6 @@
 
 #include "oubli/base/error.h"
 #include "oubli/rivals/dampening.h"
-#include "oubli/rivals/dense_chain.h"
 #include "oubli/rivals/descent.h"
 #include "oubli/rivals/filtering.h"
 #include "oubli/rivals/rival.h"
@@ -22,8 +21,14 @@ nn::Score retained_score(const nn::Network& network, const RivalInput& input) {
   return nn::score(network.logits(retained), retained.labels);
 }
 
-TEST(Rivals, GiveEveryStageANetworkOfTheRetainedClassesAndACost) {
-  const RivalInput input = test_request().input();
+class EveryRival : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Networks, EveryRival, ::testing::Bool(), [](const auto& convolutions) {
+  return convolutions.param ? "Convolutions" : "Dense";
+});
+
+TEST_P(EveryRival, GivesEveryStageANetworkOfTheRetainedClassesAndACost) {
+  const TestRequest& request = GetParam() ? convolution_request() : test_request();
+  const RivalInput input = request.input();
   std::set<std::string> names;
   for (const Rival& rival : all_rivals()) {
     const auto results = rival.apply(input);
@@ -146,20 +151,6 @@ TEST(Training, RefitLeavesFeaturesAlone) {
   EXPECT_EQ(after.features(input.train), input.network.features(input.train));
 }
 
-TEST(DenseChain, ComputesWhatTheNetworkDoes) {
-  const TestRequest& request = test_request();
-  const DenseChain chain = dense_chain(request.network);
-  EXPECT_EQ(with_weights(request.network, chain).parameters(), request.network.parameters());
-  const std::vector<std::size_t> images{0, 5, 17};
-  const RowMajorMatrix logits = forward(chain, pixels(request.train, images)).logits;
-  const Matrix<float> wanted = request.network.logits(select_images(request.train, images));
-  for (std::size_t i = 0; i < 3; ++i)
-    for (std::size_t j = 0; j < 4; ++j)
-      EXPECT_NEAR(logits(eigen_index(i), eigen_index(j)), static_cast<double>(wanted(i, j)), 1e-4);
-  const nn::Network cnn(nn::cnn_network(4), 1, 1);
-  EXPECT_THROW((void)dense_chain(cnn), Error);
-}
-
 TEST(Dampening, OnlyParametersAboveTheRatioAreDampened) {
   const Matrix<double> all(1, 5, {1, 1, 1, 0, 2}), forgotten(1, 5, {9, 10, 20, 1, 0});
   const Matrix<double> factors = dampening_factors(all, forgotten, 10, 2);
@@ -167,30 +158,6 @@ TEST(Dampening, OnlyParametersAboveTheRatioAreDampened) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_DOUBLE_EQ(factors(0, i), wanted[i]) << i;
   // lambda so large that the factor would grow: never.
   EXPECT_EQ(dampening_factors(all, forgotten, 10, 50)(0, 2), 1);
-}
-
-TEST(Dampening, ImportancesAreMeanSquaresOfGradients) {
-  const TestRequest& request = test_request();
-  const std::vector<std::size_t> images{0, 1, 2, 3, 4, 5, 6};
-  const auto found = importances(request.network, request.train, images);
-  const DenseChain chain = dense_chain(request.network);
-  const auto losses = [&](const DenseChain& of) {
-    const RowMajorMatrix p = softmax(forward(of, pixels(request.train, images)).logits);
-    Eigen::VectorXd result(7);
-    for (std::size_t i = 0; i < 7; ++i)
-      result(eigen_index(i)) =
-          -std::log(p(eigen_index(i), eigen_index(request.train.labels[images[i]])));
-    return result;
-  };
-  for (std::size_t l = 0; l < chain.size(); ++l)
-    for (std::size_t at = 0; at < found[l].flat().size(); at += 5) {
-      DenseChain up = chain, down = chain;
-      up[l].weights.data()[at] += 1e-5;
-      down[l].weights.data()[at] -= 1e-5;
-      const Eigen::VectorXd slopes = (losses(up) - losses(down)) / 2e-5;
-      // Differences in double: 1e-10 of truncation, 1e-11 of rounding.
-      EXPECT_NEAR(found[l].flat()[at], slopes.squaredNorm() / 7, 1e-7) << l << ' ' << at;
-    }
 }
 
 }  // namespace

@@ -41,7 +41,20 @@ inline nn::NetworkSpec small_network() {
           .layers = {nn::dense(12), nn::LayerSpec{}}};
 }
 
+// A convolution that pads, one that does not, pooling between them, and a dense layer.
+inline nn::NetworkSpec small_convolutions() {
+  const nn::LayerSpec relu{};
+  return {.name = "small-conv",
+          .channels = 1,
+          .height = 6,
+          .width = 6,
+          .classes = 4,
+          .layers = {nn::conv(4, 3, 1, nn::Padding::same), relu, nn::max_pool(2), nn::conv(6, 2),
+                     relu, nn::dense(8), relu}};
+}
+
 struct TestRequest {
+  nn::NetworkSpec spec = small_network();
   ImageSet train = quarter_images(1200);
   nn::TrainOptions recipe{.epochs = 6,
                           .batch = 32,
@@ -49,7 +62,7 @@ struct TestRequest {
                           .seed = 7,
                           .model = 3,
                           .without = {}};
-  nn::Network network = nn::train(small_network(), train, recipe);
+  nn::Network network = nn::train(spec, train, recipe);
 
   [[nodiscard]] RivalInput input(std::vector<std::size_t> forget = {2}) const {
     return {.network = network,
@@ -62,6 +75,10 @@ struct TestRequest {
 // One for all tests of a program: none of them changes it.
 inline const TestRequest& test_request() {
   static const TestRequest request;
+  return request;
+}
+inline const TestRequest& convolution_request() {
+  static const TestRequest request{.spec = small_convolutions()};
   return request;
 }
 

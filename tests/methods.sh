@@ -48,9 +48,17 @@ echo "one thread"
 figures one >one.txt
 cmp killed.txt one.txt || die "figures differ between one thread and two"
 
+echo "some methods, and those alone"
+"$oubli" -q reproduce $common --run one --methods ssd >some.txt
+grep -q 'SSD, alpha 3' some.txt && grep -q 'naive' some.txt || die "not what --methods names"
+! grep -q 'LEACE' some.txt || die "more than --methods names"
+
 echo "what is wrong is refused before any work"
-code=0; "$oubli" reproduce methods cifar10 --run none 2>refused >/dev/null || code=$?
-[ $code = 2 ] && [ ! -e none ] || die "cifar10: exit code $code, or a folder was made"
+code=0; "$oubli" reproduce methods faces --run none 2>refused >/dev/null || code=$?
+[ $code = 2 ] && [ ! -e none ] || die "faces: exit code $code, or a folder was made"
+code=0; "$oubli" reproduce methods --methods sdd --run none 2>refused >/dev/null || code=$?
+[ $code = 2 ] && [ ! -e none ] || die "--methods sdd: exit code $code, or a folder was made"
+grep -q "'ssd'" refused || die "--methods sdd: $(cat refused)"
 code=0; "$oubli" reproduce mnist cifar10 --run none 2>refused >/dev/null || code=$?
 [ $code = 2 ] && [ ! -e none ] || die "mnist cifar10: exit code $code, or a folder was made"
 echo "passed"

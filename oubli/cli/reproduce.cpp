@@ -1,6 +1,7 @@
 #include "oubli/experiment/reproduce.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +24,7 @@
 #include "oubli/experiment/results.h"
 #include "oubli/filtration/explained.h"
 #include "oubli/report/read_report.h"
+#include "oubli/rivals/rival.h"
 
 namespace oubli::cli {
 namespace {
@@ -31,6 +33,7 @@ struct Options {
   std::string experiment;
   std::string data;                  // of methods
   std::vector<std::size_t> classes;  // of methods
+  std::vector<std::string> methods;  // of methods
   std::string folder;
   std::size_t models = 0;
   std::optional<std::size_t> floor_models;
@@ -105,6 +108,12 @@ void print_tables(const Options& options, const Results& results,
                               (folder / "report.html").string())));
 }
 
+std::vector<std::string> names_of_rivals() {
+  std::vector<std::string> names;
+  for (const Rival& rival : all_rivals()) names.push_back(rival.name);
+  return names;
+}
+
 void run_methods_of(const Options& options) {
   MethodsCommand command{.plan = {.seed = options.seed, .epochs = options.epochs},
                          .folder = options.folder,
@@ -114,6 +123,10 @@ void run_methods_of(const Options& options) {
   if (!options.data.empty()) command.plan.experiment = options.data;
   if (options.models != 0) command.plan.models = options.models;
   if (!options.classes.empty()) command.plan.classes = options.classes;
+  if (options.hidden.size() > 1)
+    fail(ErrorCode::usage, "--hidden: 'reproduce methods' takes networks of one size");
+  if (!options.hidden.empty()) command.plan.hidden = options.hidden[0];
+  command.plan.methods = options.methods;
   if (command.folder.empty()) command.folder = "run-" + command.plan.experiment;
   reproduce_methods(command);
 }
@@ -122,9 +135,9 @@ void run(const Options& options) {
   if (options.list && options.as_json) return fmt::print("{}\n", published_json());
   if (options.list) return print_list();
   if (options.experiment == "methods") return run_methods_of(options);
-  if (!options.data.empty() || !options.classes.empty())
+  if (!options.data.empty() || !options.classes.empty() || !options.methods.empty())
     fail(ErrorCode::usage,
-         "'reproduce {}': only 'reproduce methods' takes a data set and --classes",
+         "'reproduce {}': only 'reproduce methods' takes a data set, --classes and --methods",
          options.experiment);
   if (options.experiment.empty()) {
     fail(ErrorCode::usage, "which experiment? 'oubli reproduce --list' lists what there is");
@@ -171,7 +184,7 @@ void add_reproduce(Command& app) {
                       "mnist, fashion-mnist, cifar10 or faces; or methods");
   command->add_option(
       "data", options->data,
-      "Of methods, every way to forget in one table: mnist or fashion-mnist [mnist]");
+      "Of methods, every way to forget in one table: mnist, fashion-mnist or cifar10 [mnist]");
   command->add_flag("--list", options->list,
                     "Say what each table and figure of the paper is, and what fills it");
   command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
@@ -182,7 +195,8 @@ void add_reproduce(Command& app) {
                    "Networks of the second retrained batch, for the floor [as --models]")
       ->range(0, 1'000'000);
   command
-      ->add_option("--hidden", options->hidden, "Sizes p of the features [mnist 50, cifar10 256]")
+      ->add_option("--hidden", options->hidden,
+                   "Sizes p of the features [mnist 50, cifar10 256; methods cifar10 64]")
       ->range(1, 1'000'000)
       ->delimiter(',');
   command
@@ -202,6 +216,11 @@ void add_reproduce(Command& app) {
   command
       ->add_option("--classes", options->classes,
                    "Of methods: classes to forget in turn [2,3,6,7,9]")
+      ->delimiter(',');
+  command
+      ->add_option("--methods", options->methods,
+                   fmt::format("Of methods: which, beside naive: {} [all]",
+                               fmt::join(names_of_rivals(), ", ")))
       ->delimiter(',');
   command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]")
       ->range(1, 1024);

@@ -22,6 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+std::size_t hidden_of(const MethodsPlan& plan) {
+  return plan.hidden != 0 ? plan.hidden : usual_hidden(plan.experiment);
+}
+
 // The stage of short_retraining() whose time a whole retraining's is told from.
 constexpr const char* kTimed = "retraining, 3 epochs";
 constexpr double kTimedEpochs = 3;
@@ -149,15 +153,17 @@ MethodRow row_of(const std::string& name, const Records& records, const Records&
   }
   if (row.networks > 0) {
     row.gradients /= static_cast<double>(row.networks) * result.retraining_gradients;
-    row.seconds /= static_cast<double>(row.networks) * result.retraining_seconds;
+    row.seconds = result.retraining_seconds > 0
+                      ? row.seconds / static_cast<double>(row.networks) / result.retraining_seconds
+                      : 0;
   }
   row.accuracy = accuracy_change(records, naive);
   return row;
 }
 
-std::vector<std::string> method_names() {
+std::vector<std::string> method_names(const MethodsPlan& plan) {
   std::vector<std::string> names;
-  for (const Rival& rival : all_rivals())
+  for (const Rival& rival : rivals_named(plan.methods))
     names.insert(names.end(), rival.names.begin(), rival.names.end());
   return names;
 }
@@ -167,6 +173,7 @@ MethodsResult assemble(const RunFolder& folder, const MethodsPlan& plan, const T
   MethodsResult result{.experiment = plan.experiment,
                        .seed = plan.seed,
                        .epochs = plan.epochs != 0 ? plan.epochs : recipe.epochs,
+                       .hidden = hidden_of(plan),
                        .classes = plan.classes,
                        .tuning_classes = {std::begin(kTuningClasses), std::end(kTuningClasses)},
                        .class_names = {},
@@ -190,7 +197,7 @@ MethodsResult assemble(const RunFolder& folder, const MethodsPlan& plan, const T
       static_cast<double>(result.epochs) / kTimedEpochs / std::max(timed, 1.0);
 
   const Records naive = records_of(folder, plan, "naive");
-  std::vector<std::string> names = method_names();
+  std::vector<std::string> names = method_names(plan);
   names.emplace_back(kFloorMethod);
   for (const std::string& name : names) {
     MethodLeaks leaks{.classes = plan.classes, .leaks = {}};
@@ -217,11 +224,13 @@ MethodsResult assemble(const RunFolder& folder, const MethodsPlan& plan, const T
 
 void check(const MethodsPlan& plan) {
   const Recipe& recipe = recipe_of(plan.experiment);
-  if (recipe.architecture != "mlp")
-    fail(ErrorCode::usage,
-         "methods: '{}' has other than dense layers; there is mnist and "
-         "fashion-mnist",
-         plan.experiment);
+  if (recipe.architecture == "residual")
+    fail(
+        ErrorCode::usage,
+        "methods: the networks of '{}' have batch normalisation, which not all methods are written "
+        "for; there is mnist, fashion-mnist and cifar10",
+        plan.experiment);
+  (void)rivals_named(plan.methods);
   if (plan.classes.empty()) fail(ErrorCode::usage, "--classes: at least one");
   for (std::size_t i = 0; i < plan.classes.size(); ++i) {
     const std::size_t label = plan.classes[i];
@@ -233,20 +242,25 @@ void check(const MethodsPlan& plan) {
   if (plan.models < 4) fail(ErrorCode::usage, "--models {}: attacks take at least 4", plan.models);
 }
 
+std::size_t usual_hidden(const std::string& experiment) {
+  const Recipe& recipe = recipe_of(experiment);
+  return recipe.architecture == "cnn" ? std::ranges::min(recipe.hidden) : recipe.hidden[0];
+}
+
 RunConfig config_of(const MethodsPlan& plan) {
   const Recipe& recipe = recipe_of(plan.experiment);
   return {.experiment = plan.experiment,
           .seed = plan.seed,
           .epochs = plan.epochs,
           .forget = recipe.forget,
-          .parts = {{.hidden = recipe.hidden[0], .models = plan.models, .second = 0}},
+          .parts = {{.hidden = hidden_of(plan), .models = plan.models, .second = 0}},
           .each_class = plan.models,
           .samples = {kAllSamples},
           .keep_models = true};
 }
 
 std::vector<Trial> trials_of(const MethodsPlan& plan, const RunConfig& config) {
-  const std::size_t hidden = recipe_of(plan.experiment).hidden[0];
+  const std::size_t hidden = hidden_of(plan);
   std::vector<Trial> trials;
   for (Trial& trial : trials_of(config)) {
     const bool wanted = trial.role == Role::seen ||
@@ -268,6 +282,11 @@ std::optional<MethodsResult> run_methods(Scheduler& scheduler, const fs::path& p
     return to_text(json(folder->config()), -1);
   });
   if (!folder) folder = RunFolder::attach(path, json::parse(shared).get<RunConfig>());
+  if (folder->config().parts[0].hidden != hidden_of(plan))
+    fail(ErrorCode::usage,
+         "{}: has networks of {} units, retrained ones of each class are of these; "
+         "take --hidden {} or another folder",
+         path.string(), folder->config().parts[0].hidden, folder->config().parts[0].hidden);
   const TrialData data = load_trial_data(folder->config());
 
   // What is left to do, in the main process's view; others get their tasks from it.
@@ -288,7 +307,7 @@ std::optional<MethodsResult> run_methods(Scheduler& scheduler, const fs::path& p
       "training", trials.size(), [&](std::size_t i) { return !is_trained(trials[i]); },
       [&](std::size_t i) { run_trial(*folder, trials[i], data, scheduler.name(), stop); });
 
-  const std::vector<Rival> rivals = all_rivals();
+  const std::vector<Rival> rivals = rivals_named(plan.methods);
   std::vector<std::pair<const Trial*, std::size_t>> requests;
   for (const Trial& trial : trials)
     if (trial.role == Role::seen)
@@ -304,7 +323,7 @@ std::optional<MethodsResult> run_methods(Scheduler& scheduler, const fs::path& p
       });
 
   std::vector<MethodAudit> audits;
-  std::vector<std::string> names = method_names();
+  std::vector<std::string> names = method_names(plan);
   names.insert(names.begin(), kFloorMethod);
   for (const std::string& name : names)
     for (const std::size_t label : plan.classes)

@@ -19,12 +19,16 @@ namespace oubli {
 // The field in one table: every rival (oubli/rivals) applied to the same networks, for several
 // classes in turn, and audited against the same retrained ones.
 struct MethodsPlan {
-  std::string experiment = "mnist";  // one whose networks are dense: mnist, fashion-mnist
+  std::string experiment = "mnist";  // one without batch normalisation: not faces
   std::uint64_t seed = 1;
   std::size_t epochs = 0;   // of training; 0 is the recipe's number
   std::size_t models = 60;  // seen, and as many retrained without each class
   std::vector<std::size_t> classes = {2, 3, 6, 7, 9};  // none of kTuningClasses
+  std::size_t hidden = 0;                              // units before the head; 0 is usual_hidden()
+  std::vector<std::string> methods = {};               // rivals_named()
 };
+// 50 for mnist and fashion-mnist, 64 for cifar10: its smallest.
+[[nodiscard]] std::size_t usual_hidden(const std::string& experiment);
 // Error{usage} if an experiment, a class or their number cannot be.
 void check(const MethodsPlan& plan);
 // The run folder that has these networks, and perhaps more.
@@ -50,6 +54,7 @@ struct MethodRow {
 // methods.json. The times make it the one file of a run that differs from machine to machine.
 //
 // {"format": "oubli-methods", "version": 1, "experiment": "mnist", "seed": 1, "epochs": 6,
+//  "hidden": 50,
 //  "classes": [2, ...], "class_names": ["2", ...], "tuning_classes": [0, ...],
 //  "models": {"seen": 60, "unseen": 60},
 //  "retraining": {"gradients": 324000, "seconds": 1.1},
@@ -60,10 +65,12 @@ struct MethodsResult {
   std::string experiment;
   std::uint64_t seed = 0;
   std::size_t epochs = 0;
+  std::size_t hidden = 0;  // units before the head
   std::vector<std::size_t> classes = {}, tuning_classes = {};
   std::vector<std::string> class_names = {};  // of `classes`
   std::size_t seen = 0, unseen = 0;           // networks, the fewest of any class
-  double retraining_gradients = 0, retraining_seconds = 0;
+  double retraining_gradients = 0;
+  double retraining_seconds = 0;  // 0 if no retraining was timed
   std::vector<MethodRow> methods = {};
   MethodRow floor = {};
 };

@@ -51,6 +51,7 @@ void members(Fields& fields, MethodsResult& result) {
   fields.required("experiment", result.experiment);
   fields("seed", result.seed);
   fields("epochs", result.epochs);
+  fields("hidden", result.hidden);
   fields("classes", result.classes);
   fields("class_names", result.class_names);
   fields("tuning_classes", result.tuning_classes);
@@ -86,7 +87,8 @@ TextTable to_table(const MethodsResult& result) {
                    {"5-NN", right},
                    {"accuracy, points", right}});
   for (const MethodRow& row : result.methods) {
-    std::vector<std::string> cells{row.name, percent(row.gradients), percent(row.seconds)};
+    std::vector<std::string> cells{row.name, percent(row.gradients),
+                                   result.retraining_seconds > 0 ? percent(row.seconds) : "-"};
     for (std::string& leak : leak_cells(row)) cells.push_back(std::move(leak));
     cells.push_back(cell(row.accuracy, 2));
     table.add_row(std::move(cells));

@@ -23,7 +23,9 @@ using ::testing::HasSubstr;
 
 TEST(MethodsPlan, RefusesWhatCannotBe) {
   EXPECT_NO_THROW(check(MethodsPlan{}));
-  EXPECT_THROW(check(MethodsPlan{.experiment = "cifar10"}), Error);
+  EXPECT_NO_THROW(check(MethodsPlan{.experiment = "cifar10", .methods = {"ssd", "refit"}}));
+  EXPECT_THROW(check(MethodsPlan{.experiment = "faces"}), Error);
+  EXPECT_THROW(check(MethodsPlan{.methods = {"sdd"}}), Error);
   EXPECT_THROW(check(MethodsPlan{.experiment = "nothing"}), Error);
   EXPECT_THROW(check(MethodsPlan{.models = 3}), Error);
   EXPECT_THROW(check(MethodsPlan{.classes = {}}), Error);
@@ -34,6 +36,12 @@ TEST(MethodsPlan, RefusesWhatCannotBe) {
 TEST(MethodsPlan, ReportsNoClassThatConstantsWereChosenOn) {
   for (const std::size_t label : MethodsPlan{}.classes)
     EXPECT_EQ(std::ranges::count(kTuningClasses, label), 0) << label;
+}
+
+TEST(MethodsPlan, TakesTheSmallestNetworksOfCifar10) {
+  EXPECT_EQ(config_of(MethodsPlan{}).parts[0].hidden, 50U);
+  EXPECT_EQ(config_of(MethodsPlan{.experiment = "cifar10"}).parts[0].hidden, 64U);
+  EXPECT_EQ(config_of(MethodsPlan{.experiment = "cifar10", .hidden = 256}).parts[0].hidden, 256U);
 }
 
 TEST(MethodsPlan, NeedsSeenNetworksAndRetrainedOnesOfItsClasses) {
@@ -152,6 +160,7 @@ TEST(MethodsResult, RoundTripAndTable) {
   result.seen = result.unseen = 60;
   result.retraining_gradients = 100;
   result.retraining_seconds = 2;
+  EXPECT_EQ(result.hidden, 0U);
   MethodRow row{.name = "naive", .networks = 120, .failed = {"a: b"}, .gradients = 0.25};
   row.ten_answers = {0.5, 0.4, 0.6, ""};
   row.by_class = {Figure::of(0.4), Figure::missing("why")};

@@ -47,7 +47,7 @@ std::vector<Rival> filtering_rivals() {
   for (const char* name : {"naive", "normalization", "explained"}) {
     const auto method = find_named<Method>(name);
     if (!method) continue;
-    rivals.push_back({.names = {name}, .apply = [method](const RivalInput& input) {
+    rivals.push_back({.name = name, .names = {name}, .apply = [method](const RivalInput& input) {
                         return std::vector{filtered(input, *method)};
                       }});
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "oubli/base/enum_names.h"
 #include "oubli/base/random.h"
 #include "oubli/rivals/curvature.h"
 #include "oubli/rivals/dampening.h"
@@ -20,8 +21,10 @@ double thread_seconds() {
 }
 
 // A rival with one result.
-Rival single(std::string name, Unlearned (*apply)(const RivalInput&)) {
-  return {.names = {std::move(name)}, .apply = [apply](const RivalInput& input) {
+Rival single(std::string name, std::string stage, Unlearned (*apply)(const RivalInput&)) {
+  return {.name = std::move(name),
+          .names = {std::move(stage)},
+          .apply = [apply](const RivalInput& input) {
             std::vector<Unlearned> results;
             results.push_back(apply(input));
             return results;
@@ -32,18 +35,34 @@ Rival single(std::string name, Unlearned (*apply)(const RivalInput&)) {
 
 std::vector<Rival> all_rivals() {
   std::vector<Rival> rivals = filtering_rivals();
-  rivals.push_back(single("refit", refit));
+  rivals.push_back(single("refit", "refit", refit));
+  rivals.push_back({"fine-tuning",
+                    {"fine-tuning, 1/4 epoch", "fine-tuning, 1 epoch", "fine-tuning, 2 epochs"},
+                    fine_tuning});
   rivals.push_back(
-      {{"fine-tuning, 1/4 epoch", "fine-tuning, 1 epoch", "fine-tuning, 2 epochs"}, fine_tuning});
-  rivals.push_back({{"gradient ascent", "gradient ascent, transplanted"}, gradient_ascent});
-  rivals.push_back(single("random labels", random_labels));
-  rivals.push_back({{"SSD, alpha 10", "SSD, alpha 3"}, selective_dampening});
-  rivals.push_back(single("Kodge-Roy", kodge_roy));
-  rivals.push_back(single("LEACE", leace));
-  rivals.push_back(single("POUR-P", pour_projection));
-  rivals.push_back({{"curvature step", "curvature step, guarded"}, curvature_step});
-  rivals.push_back(
-      {{"retraining, 1 epoch", "retraining, 2 epochs", "retraining, 3 epochs"}, short_retraining});
+      {"ascent", {"gradient ascent", "gradient ascent, transplanted"}, gradient_ascent});
+  rivals.push_back(single("random-labels", "random labels", random_labels));
+  rivals.push_back({"ssd", {"SSD, alpha 10", "SSD, alpha 3"}, selective_dampening});
+  rivals.push_back(single("kodge-roy", "Kodge-Roy", kodge_roy));
+  rivals.push_back(single("leace", "LEACE", leace));
+  rivals.push_back(single("pour-p", "POUR-P", pour_projection));
+  rivals.push_back({"curvature", {"curvature step", "curvature step, guarded"}, curvature_step});
+  rivals.push_back({"retraining",
+                    {"retraining, 1 epoch", "retraining, 2 epochs", "retraining, 3 epochs"},
+                    short_retraining});
+  return rivals;
+}
+
+std::vector<Rival> rivals_named(std::span<const std::string> names) {
+  std::vector<Rival> rivals = all_rivals();
+  std::vector<std::string> known;
+  for (const Rival& rival : rivals) known.push_back(rival.name);
+  for (const std::string& name : names)
+    if (std::ranges::find(known, name) == known.end()) fail_unnamed("method", name, known);
+  if (!names.empty())
+    std::erase_if(rivals, [&](const Rival& rival) {
+      return rival.name != "naive" && std::ranges::find(names, rival.name) == names.end();
+    });
   return rivals;
 }
 

@@ -40,6 +40,7 @@ struct Unlearned {
 // A rival may stop at several places of one run, e.g. after 1/4, 1 and 2 epochs: one name and one
 // result for each, costs counted from the beginning.
 struct Rival {
+  std::string name = {};  // of all its stages: "fine-tuning"
   std::vector<std::string> names;
   std::function<std::vector<Unlearned>(const RivalInput& input)> apply;
 };
@@ -47,6 +48,9 @@ struct Rival {
 // All of them, in the order of the table. Constants were chosen on the classes kTuningClasses,
 // which no table reports.
 [[nodiscard]] std::vector<Rival> all_rivals();
+// Those of these names, and naive, which others are compared with; all if there are no names.
+// Error{usage} with the nearest name if there is none of one.
+[[nodiscard]] std::vector<Rival> rivals_named(std::span<const std::string> names);
 inline constexpr std::size_t kTuningClasses[] = {0, 1, 4, 5};
 
 // Counts what a rival uses, from its construction on, on the calling thread.

@@ -48,6 +48,23 @@ TEST_P(EveryRival, GivesEveryStageANetworkOfTheRetainedClassesAndACost) {
   EXPECT_GE(names.size(), 19U);
 }
 
+TEST(Rivals, AreChosenByNameBesideNaive) {
+  const auto chosen = [](std::vector<std::string> names) {
+    std::vector<std::string> found;
+    for (const Rival& rival : rivals_named(names)) found.push_back(rival.name);
+    return found;
+  };
+  EXPECT_THAT(chosen({"ssd", "refit"}), ::testing::ElementsAre("naive", "refit", "ssd"));
+  EXPECT_EQ(chosen({}).size(), all_rivals().size());
+  try {
+    (void)chosen({"curvatur"});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("curvature"));
+  }
+}
+
 TEST(Rivals, SamplesAreOfEveryClassAndDifferBetweenRequests) {
   const TestRequest& request = test_request();
   const TrainingImages sample = sample_images(request.input(), 10);

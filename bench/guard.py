@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """bench/run guard: how often the guard against deleting the wrong person errs (docs/onnx.md).
 
-Trains NETWORKS of each of three kinds on each of three data sets, briefly, so that weak ones are
-among them. Each is asked to forget on DRAWS x 1000 test images (`oubli forget --dry-run`; every
-second network has its data set's mean and standard deviation built in, as most published ones, and
-gets them as --mean and --std):
+Trains NETWORKS of each of four kinds on each of three data sets: three briefly, so that weak ones
+are among them, and one as `oubli train` does unless told otherwise. Each is asked to forget on
+DRAWS x 1000 test images (`oubli forget --dry-run`; every second network has its data set's mean and
+standard deviation built in, as most published ones, and gets them as --mean and --std):
   honest         every class, everything as it should be; a refusal is false;
   prepared wrong ten ways; it is harm, and its acceptance is false, if the model loses more than 15
                  points of accuracy by it and more than a quarter of what it had;
@@ -12,7 +12,9 @@ gets them as --mean and --std):
   swapped        every class, its label and that of another exchanged;
   permuted       every class, all labels permuted at random so that this one is another's;
 and audits (`oubli audit`, of networks retrained without one class) the same of every class.
-OUBLI_DATA names the data sets' folder. SCALE (default 1) multiplies NETWORKS."""
+Requests are counted by data set and by how long networks were trained. OUBLI_DATA names the data
+sets' folder; networks are kept in the folder NETWORKS_FOLDER, if it is given, and taken from there.
+SCALE (default 1) multiplies NETWORKS."""
 import json
 import os
 import pathlib
@@ -44,7 +46,8 @@ SMALL = [
     {"kind": "dense", "units": 64},
     {"kind": "relu"},
 ]
-KINDS = (("mlp", 1), ("small", 1), ("small", 3))  # and epochs
+RECIPE = ("recipe", 6)  # the network that the data set has by default
+KINDS = (("mlp", 1), ("small", 1), ("small", 3), RECIPE)  # and epochs
 MOST_POINTS, MOST_SHARE, MOST_FALSE = 0.15, 0.25, 0.02
 
 
@@ -62,11 +65,11 @@ def done(*words):
 
 def train(folder, data, count, kind, epochs, *more):
     out = folder / "-".join([data, kind, str(epochs), *more]).replace("--", "")
-    network = folder / "small.json" if kind == "small" else kind
-    done(
-        "train", data, "--network", network, "--epochs", epochs, "--models", count, "-o", out, *more
-    )
-    return sorted(out.glob("**/*.onnx"))
+    named = {"small": ["--network", folder / "small.json"], "recipe": []}
+    network = named.get(kind, ["--network", kind])
+    if len(list(out.glob("model-????.onnx"))) != count:
+        done("train", data, *network, "--epochs", epochs, "--models", count, "-o", out, *more)
+    return sorted(out.glob("model-????.onnx"))
 
 
 def build_in(path, data):
@@ -147,20 +150,29 @@ def label_maps(rng):
         yield "permuted", c, permuted
 
 
+def trained(epochs):
+    return f"{epochs} epoch{'s' if epochs > 1 else ''}"
+
+
 class Table:
-    """Requests and refusals, by what was wrong."""
+    """Requests and refusals, by what was wrong; `epochs` are those of the network."""
 
     def __init__(self):
-        self.rows, self.examples = {}, []
+        self.rows, self.examples, self.epochs = {}, [], None
 
     def add(self, data, what, refused, counts=True):
-        row = self.rows.setdefault((what, data), [0, 0, 0])
-        row[0] += 1
-        row[1] += refused
-        row[2] += counts and not refused
+        for column in (data, self.epochs):
+            row = self.rows.setdefault((what, column), [0, 0, 0])
+            row[0] += 1
+            row[1] += refused
+            row[2] += counts and not refused
 
     def share(self, what, which):
-        rows = [row for (name, _), row in self.rows.items() if name == what]
+        rows = [
+            row
+            for (name, column), row in self.rows.items()
+            if (name, column in STATISTICS) == (what, True)
+        ]
         return sum(row[which] for row in rows) / max(1, sum(row[0] for row in rows))
 
 
@@ -209,11 +221,11 @@ def judge_network(model, data, built, folder, table, number):
         table.add(data, name, ask(name, x[chosen], moved[y[chosen]], c, right)[0])
 
 
-def judge_audit(data, folder, table):
+def judge_audit(data, networks, folder, table):
     """Two networks that never saw the class, and two that did, cut."""
     rng = np.random.default_rng(1)
-    retrained = train(folder, data, 2, *KINDS[1], "--without", str(FORGOTTEN))
-    seen = train(folder, data, 2, *KINDS[1], "--seed", "77")
+    retrained = train(networks, data, 2, *KINDS[1], "--without", str(FORGOTTEN))
+    seen = train(networks, data, 2, *KINDS[1], "--seed", "77")
 
     def logits(models, name):
         made = []
@@ -254,19 +266,21 @@ def judge_audit(data, folder, table):
 
 def report(table):
     sets = list(STATISTICS)
+    lengths = [trained(n) for n in sorted({epochs for _, epochs in KINDS})]
     names = list(dict.fromkeys(name for name, _ in table.rows))
-    print(f"| refused of asked | {' | '.join(sets)} | false |")
-    print(f"|---|{'--:|' * (len(sets) + 1)}")
+    print(f"| refused of asked | {' | '.join(sets + lengths)} | false |")
+    print(f"|---|{'--:|' * (len(sets + lengths) + 1)}")
     for name in names:
         rows = [table.rows.get((name, data), [0, 0, 0]) for data in sets]
         honest = name.endswith("honest")
         false = sum(row[1] if honest else row[2] for row in rows)
+        rows += [table.rows.get((name, length), [0, 0, 0]) for length in lengths]
         cells = " | ".join(f"{row[1]} of {row[0]}" if row[0] else "" for row in rows)
         print(f"| {name} | {cells} | {false} |")
     for line in table.examples:
         print(" ", line)
     honest = table.share("honest", 1)
-    moved = sum(table.rows[key][2] for key in table.rows if key[0] in ("shifted", "swapped"))
+    moved = sum(table.rows[(name, data)][2] for name in ("shifted", "swapped") for data in sets)
     print(f"false refusals: {honest:.4f} of honest requests, target <= {MOST_FALSE}: "
           f"{'met' if honest <= MOST_FALSE else 'MISSED'}")  # fmt: skip
     print(f"shifted or swapped labels of the forgotten class accepted: {moved}, target 0: "
@@ -277,19 +291,22 @@ def report(table):
 def main():
     table = Table()
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
+        folder = pathlib.Path(os.environ.get("NETWORKS_FOLDER", name))
+        folder.mkdir(parents=True, exist_ok=True)
         small = {"format": "oubli-network", "version": 1, "layers": SMALL}
         (folder / "small.json").write_text(json.dumps(small))
         number = 0
         for data in STATISTICS:
             for kind, epochs in KINDS:
+                table.epochs = trained(epochs)
                 for i, model in enumerate(train(folder, data, NETWORKS, kind, epochs)):
                     built = i % 2 == 1
                     model = build_in(model, data) if built else model
-                    judge_network(model, data, built, folder, table, number)
+                    judge_network(model, data, built, pathlib.Path(name), table, number)
                     number += 1
                     print(f"{number} networks", file=sys.stderr)
-            judge_audit(data, folder, table)
+            table.epochs = trained(KINDS[1][1])
+            judge_audit(data, folder, pathlib.Path(name), table)
     return report(table)
 
 

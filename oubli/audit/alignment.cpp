@@ -55,8 +55,9 @@ std::vector<std::uint32_t> cycle_in(const std::map<std::uint32_t, std::uint32_t>
 }
 
 // Why the samples of a class look like those of another.
-std::optional<std::string> why_another(const Confusion& confusion, std::uint32_t label,
+std::optional<std::string> why_another(const Confusion& confusion, const Leaning& leaning,
                                        std::span<const std::string> class_names) {
+  const std::uint32_t label = leaning.forgotten();
   const auto names = confusion.names_of(label);
   if (names.empty()) return std::nullopt;
   std::size_t all = 0, own = 0;
@@ -65,32 +66,45 @@ std::optional<std::string> why_another(const Confusion& confusion, std::uint32_t
     if (one.predicted == label) own = one.count;
   }
   const auto name = [&](std::uint32_t c) { return class_label(c, class_names); };
-  const auto top = static_cast<double>(names.front().count), mine = static_cast<double>(own);
-  if (names.front().predicted != label && top - mine > 2 * std::sqrt(top + mine))
+  const auto [called, count] = names.front();
+  const auto top = static_cast<double>(count), mine = static_cast<double>(own);
+  // A model that is mostly wrong may prefer another name: then what it leans to decides.
+  const bool plausible = confusion.accuracy() < 0.5 && !confusion.names_of(called).empty();
+  if (!plausible && top - mine > 2 * std::sqrt(top + mine))
     return fmt::format(
         "of {} samples of class {} the model calls {} by that name and {} by that of {} (all "
         "classes: {:.1f} % right)",
-        all, name(label), own, names.front().count, name(names.front().predicted),
-        100 * confusion.accuracy());
-  for (std::uint32_t other = 0; other < confusion.classes(); ++other) {
-    if (other == label || confusion.names_of(other).empty()) continue;
-    const double right = confusion.share(label, label) + confusion.share(other, other);
-    const double exchanged = confusion.share(label, other) + confusion.share(other, label);
-    if (exchanged > right)
-      return fmt::format(
-          "the model is right on {:.1f} % of the samples of classes {} and {} together, and would "
-          "be on {:.1f} % if their labels were exchanged: these two look swapped",
-          50 * right, name(label), name(other), 50 * exchanged);
-  }
-  return std::nullopt;
+        all, name(label), own, count, name(called), 100 * confusion.accuracy());
+  const auto least = leaning.least();
+  if (!least || least->deviations >= kClearLeaning) return std::nullopt;
+  if (least->deviations >= 0)
+    return fmt::format(
+        "the samples of class {} lean to that name rather than to {} hardly more than those of the "
+        "latter do ({:.1f} standard deviations, wanted {:.1f}), so that these two could be "
+        "swapped; "
+        "more samples may tell",
+        name(label), name(least->other), least->deviations, kClearLeaning);
+  return fmt::format(
+      "the samples of class {} lean to that name rather than to {} less than those of the latter "
+      "do "
+      "({:.1f} standard deviations): these two look swapped",
+      name(label), name(least->other), -least->deviations);
 }
 
-// What the first networks of a population, their logits summed, call every sample. `columns` has
-// the class of each column.
-Confusion confusion_of(const Population& population, const AuditSamples& samples,
-                       std::span<const std::size_t> columns) {
+struct Judged {
+  Confusion confusion;
+  std::vector<Leaning> leanings;
+};
+
+// What the first networks of a population, their logits summed, call every sample, and how samples
+// lean where there is a column for every class. `columns` has the class of each column.
+Judged judge(const Population& population, const AuditSamples& samples,
+             std::span<const std::size_t> columns) {
   constexpr std::size_t kRows = 1024;
-  Confusion confusion(samples.classes);
+  Judged judged{Confusion(samples.classes), {}};
+  if (columns.size() == samples.classes)
+    for (const std::size_t c : samples.forgotten)
+      judged.leanings.emplace_back(static_cast<std::uint32_t>(c), samples.classes);
   const std::size_t models = std::min(population.models, kJudgedModels);
   for (std::size_t begin = 0; begin < samples.labels.size(); begin += kRows) {
     std::vector<std::uint32_t> rows(std::min(kRows, samples.labels.size() - begin));
@@ -102,12 +116,14 @@ Confusion confusion_of(const Population& population, const AuditSamples& samples
       std::ranges::transform(one.flat(), sum.flat(), sum.flat().begin(), std::plus<double>());
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto row = sum.row(i);
+      const std::span<const double> row = sum.row(i);
       const auto largest = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
-      confusion.add(samples.labels[rows[i]], static_cast<std::uint32_t>(columns[largest]));
+      const std::uint32_t label = samples.labels[rows[i]];
+      judged.confusion.add(label, static_cast<std::uint32_t>(columns[largest]));
+      for (Leaning& leaning : judged.leanings) leaning.add(label, row);
     }
   }
-  return confusion;
+  return judged;
 }
 
 // Of networks that never saw the forgotten classes: `all` has the samples of every class, those of
@@ -206,7 +222,7 @@ bool near_chance(double accuracy, std::size_t classes, std::size_t samples) {
 }
 
 std::optional<std::string> why_misaligned(const Confusion& confusion,
-                                          std::span<const std::size_t> forget,
+                                          std::span<const Leaning> leanings,
                                           std::span<const std::string> class_names) {
   if (confusion.samples() == 0) return std::nullopt;
   const double accuracy = confusion.accuracy();
@@ -215,8 +231,8 @@ std::optional<std::string> why_misaligned(const Confusion& confusion,
                        100 * accuracy, confusion.samples(),
                        100 / static_cast<double>(confusion.classes()));
   const auto name = [&](std::uint32_t c) { return class_label(c, class_names); };
-  for (const std::size_t c : forget)
-    if (auto why = why_another(confusion, static_cast<std::uint32_t>(c), class_names)) return why;
+  for (const Leaning& leaning : leanings)
+    if (auto why = why_another(confusion, leaning, class_names)) return why;
   if (const auto cycle = cycle_in(commonest_names(confusion)); !cycle.empty()) {
     std::vector<std::string> around;
     for (const std::uint32_t label : cycle) around.push_back(name(label));
@@ -233,9 +249,9 @@ std::optional<std::string> why_misaligned(const Confusion& confusion,
   return std::nullopt;
 }
 
-void require_aligned(const Confusion& confusion, std::span<const std::size_t> forget,
+void require_aligned(const Confusion& confusion, std::span<const Leaning> leanings,
                      std::span<const std::string> class_names, const std::string& made) {
-  const auto why = why_misaligned(confusion, forget, class_names);
+  const auto why = why_misaligned(confusion, leanings, class_names);
   if (!why) return;
   fail(ErrorCode::unfilterable,
        "labels look misaligned: {}; is it the right class? {}; if the model is as bad as that, say "
@@ -253,20 +269,21 @@ std::optional<std::string> why_misaligned(const AuditInput& input) {
   std::vector<std::size_t> all(samples.classes), retained;
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::ranges::set_difference(all, samples.forgotten, std::back_inserter(retained));
-  const auto judged = [&](const Population& population, std::size_t columns) {
+  const auto fits = [&](const Population& population, std::size_t columns) {
     return population.columns == columns && population.samples == samples.labels.size();
   };  // else audit() says what is wrong
   const auto of = [](const Population& population, const std::string& why) {
     return fmt::format("{}: {}", population.name, why);
   };
-  if (input.before && judged(*input.before, samples.classes))
-    if (const auto why = why_misaligned(confusion_of(*input.before, samples, all),
-                                        samples.forgotten, input.class_names))
+  if (input.before && fits(*input.before, samples.classes)) {
+    const Judged before = judge(*input.before, samples, all);
+    if (const auto why = why_misaligned(before.confusion, before.leanings, input.class_names))
       return of(*input.before, *why);
+  }
   for (const Population* const population :
        {&input.unseen, input.unseen2 ? &*input.unseen2 : nullptr})
-    if (population != nullptr && judged(*population, retained.size()))
-      if (const auto why = why_retrained_misaligned(confusion_of(*population, samples, retained),
+    if (population != nullptr && fits(*population, retained.size()))
+      if (const auto why = why_retrained_misaligned(judge(*population, samples, retained).confusion,
                                                     samples, input.class_names))
         return of(*population, *why);
   return std::nullopt;

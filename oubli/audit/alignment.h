@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oubli/audit/audit.h"
+#include "oubli/audit/leaning.h"
 
 namespace oubli {
 
@@ -49,24 +50,28 @@ class Confusion {
 // not guessed, however few they are.
 [[nodiscard]] bool near_chance(double accuracy, std::size_t classes, std::size_t samples);
 
-// Why the labels look wrong, if they do:
+// Why the labels look wrong, if they do, for the classes to be forgotten that `leanings` are of:
 //   the model is near chance;
-//   among the samples of a class to be forgotten another name is commoner than its own, by more
-//   than twice the standard deviation of that difference; exchanging the labels of that class and
-//   another would make the model right more often about the two, each class weighing the same;
+//   the samples of a class to be forgotten do not lean to its name more than those of another class
+//   do, by kClearLeaning standard deviations: the two look swapped, or it cannot be told;
+//   among the samples of such a class another name is commoner than its own, by more than twice the
+//   standard deviation of that difference, though the model is right on half of all samples, or
+//   without samples of that other class to compare with;
 //   classes have each other's names: the samples of each are called most often by the name of the
 //   next, and those of the last by that of the first.
-// A model that is honestly this bad about a class is refused as well: then somebody must say so.
-// False alarms: a class whose own name is the commonest of all its samples, with a share of r, and
-// the runner-up's s, is called otherwise more often in n of them with probability at most
-// exp(-n (sqrt(r) - sqrt(s))^2): 1.4 % for r = .5, s = .25, n = 100; 2e-6 for r = .9, s = .05,
-// n = 25. `bench/run guard` counts them.
+// In doubt the answer is yes, and a model that is honestly this bad about a class is refused: then
+// somebody must say so. The odds: let an honest pair of classes be t standard deviations apart in
+// expectation, with some twenty samples or more. It is refused with probability Phi(2 - t), and
+// with its labels exchanged it is accepted with Phi(-2 - t), Phi being the normal distribution: 0.1
+// % and 3e-7 at t = 5, half and 3e-5 at t = 2, and never more than 2.3 % accepted. t grows with the
+// root of the number of samples. `bench/run guard` counts both.
+inline constexpr double kClearLeaning = 2;
 [[nodiscard]] std::optional<std::string> why_misaligned(const Confusion& confusion,
-                                                        std::span<const std::size_t> forget,
+                                                        std::span<const Leaning> leanings,
                                                         std::span<const std::string> class_names);
 // Error{unfilterable} if they do: what was found, and what to look at. `made` says how inputs were
 // made, if it is known.
-void require_aligned(const Confusion& confusion, std::span<const std::size_t> forget,
+void require_aligned(const Confusion& confusion, std::span<const Leaning> leanings,
                      std::span<const std::string> class_names, const std::string& made);
 
 // The same of an audit, from what the networks of a population say together, the first few of them:

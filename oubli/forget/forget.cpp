@@ -99,8 +99,8 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
   }
   // Data beside stored means is judged as well.
   if (inputs.data && inputs.run == nullptr && !request.ignore_accuracy)
-    require_aligned(confusion_of(head, *inputs.data, request.forget), request.forget,
-                    request.class_names, "");
+    require_aligned(confusion_of(head, *inputs.data, request.forget),
+                    leanings_of(head, *inputs.data, request.forget), request.class_names, "");
   throw_if_stopped(stop);
 
   Target target{.method = request.method,

@@ -16,6 +16,7 @@
 #include "oubli/base/workers.h"
 #include "oubli/forget/preparation_trial.h"
 #include "oubli/forget/run_comparison.h"
+#include "oubli/forget/sample_confusion.h"
 #include "oubli/forget/stated_preparation.h"
 #include "oubli/nn/convolution.h"
 #include "oubli/runtime/model_runner.h"
@@ -260,7 +261,7 @@ void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
            better->by_options ? "with " + better->how : "if the images are taken " + better->how,
            better->by_options ? "give these options" : "change the images");
   }
-  require_aligned(confusion_, forget, class_names,
+  require_aligned(confusion_, leanings_of(state_->model.head(), calibration_, forget), class_names,
                   fmt::format("{}; {}", report_.labels, report_.preparation));
 }
 

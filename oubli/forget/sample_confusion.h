@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "oubli/audit/alignment.h"
 #include "oubli/forget/calibration.h"
@@ -12,5 +13,9 @@ namespace oubli {
 // take long; those of classes to be forgotten first.
 [[nodiscard]] Confusion confusion_of(const HeadView& head, const CalibrationData& data,
                                      std::span<const std::size_t> forget);
+
+// How they lean, for each of the classes to be forgotten.
+[[nodiscard]] std::vector<Leaning> leanings_of(const HeadView& head, const CalibrationData& data,
+                                               std::span<const std::size_t> forget);
 
 }  // namespace oubli

@@ -123,6 +123,32 @@ def make(folder):
         maps + [values("y", ["n", H * WIDE, K])],
         image,
     )
+    # Networks for segmentation enlarge their logits, to a size that may spell out the classes.
+    up = node("Resize", ["l", "", "", "sizes"], ["u"], mode="linear")
+    larger = maps + [values("u", ["n", K, 2 * H, 2 * WIDE])]
+    larger.append(values("y", ["n", K, 2 * H, 2 * WIDE]))
+    behind = [up, node("Softmax", ["u"], ["y"], axis=1)]
+    computed = [
+        node("Shape", ["l"], ["shape"]),
+        node("Slice", ["shape", "zero", "two"], ["first"]),
+        node("Concat", ["first", "side"], ["sizes"], axis=0),
+    ]
+    numbers = [ints("zero", [0]), ints("two", [2]), ints("side", [2 * H, 2 * WIDE])]
+    add("resized", image_body + conv + computed + behind, conv_wb + numbers, larger, image)
+    scaled = node("Resize", ["l", "", "scales"], ["u"], mode="cubic")
+    scales = [tensor("scales", np.array([1, 1, 2, 2]))]
+    add("resized_scales", image_body + conv + [scaled, behind[1]], conv_wb + scales, larger, image)
+    one = [values(v.name, [2] + [K, 2 * H, 2 * WIDE]) for v in larger[1:]]
+    one = [values("l", [2, K, H, WIDE])] + one
+    add(
+        "resized_fixed",
+        image_body + conv + behind,
+        conv_wb + [ints("sizes", [2, K, 2 * H, 2 * WIDE])],
+        one,
+        [values("x", [2, 3, H, WIDE])],
+    )
+    late = [node("Softmax", ["l"], ["p"], axis=1), node("Resize", ["p", "", "scales"], ["y"])]
+    add("resized_softmax", image_body + conv + late, conv_wb + scales, larger[2:], image)
     # What merges the positions of a class, and is no mean.
     largest = node("ReduceMax", ["l"], ["y"], axes=[1], keepdims=0)
     out = [values("y", ["n", K])]
@@ -354,8 +380,30 @@ class Positions(OnnxCase):
         moved = new - old[:, KEPT]
         self.assertLess(np.ptp(moved, axis=1).max(), 1e-5 * np.abs(old).max())
 
+    @needs_runtime
+    def test_resized_logits(self):
+        maps = self.inputs["segmentation"][:2]
+        for name in ("resized", "resized_scales", "resized_fixed"):
+            old = ort.Session(self.model(name)).run({"x": maps})
+            self.forget(name, "--class", GONE, "--method", "naive")
+            onnx.checker.check_model(onnx.load(self.at("new.onnx")), full_check=True)
+            new = ort.Session(self.at("new.onnx")).run({"x": maps})
+            for value in ("l", "u"):
+                np.testing.assert_array_equal(new[value], old[value][:, KEPT], err_msg=name)
+            self.verify(name)
+            self.forget(name, "--class", GONE, "--data", self.at("maps.npz"))
+            new = ort.Session(self.at("new.onnx")).run({"x": maps})
+            for value in ("l", "u"):
+                moved = new[value] - old[value][:, KEPT]
+                self.assertLess(np.ptp(moved, axis=1).max(), 1e-4 * np.abs(old["l"]).max(), name)
+            want = old["y"][:, KEPT] / old["y"][:, KEPT].sum(1, keepdims=True)
+            clear = old["y"][:, KEPT].sum(1, keepdims=True) > 1e-3
+            np.testing.assert_allclose(new["y"] * clear, want * clear, atol=1e-3, err_msg=name)
+            self.verify(name, "--data", self.at("maps.npz"))
+
     def test_what_merges_positions_is_refused(self):
         for name, reason in (
+            ("resized_softmax", "non-linear step stands between the last layer and the pooling or"),
             ("max_of_positions", "reduces over something else than the classes or all positions"),
             ("mean_of_relu", "non-linear step stands between the last layer and the pooling"),
             ("mean_of_softmax", "non-linear step stands between the last layer and the pooling"),

@@ -145,7 +145,7 @@ class OnnxAxisWalker::Regrouping {
     if (candidate == nullptr) unknown();
     if (candidate->is(Axis::Role::classes) && candidate->extent == extent &&
         entry.node != nullptr) {
-      is_spelled_out(entry);
+      walker_.spell_out(node_, 1, entry, spelled_out_);
       return consume(front);
     }
     return positions(extent, front);
@@ -168,19 +168,6 @@ class OnnxAxisWalker::Regrouping {
     return walker_.merge(node_, parts, 0);
   }
 
-  // The number of classes, to be changed where it stands, which nothing else may read.
-  void is_spelled_out(const onnx::Shapes::Entry& entry) const {
-    if (entry.node != &node_) {
-      const auto readers = onnx::readers_of(walker_.model_.graph());
-      for (const std::string& value : {entry.node->outputs.at(0), node_.inputs.at(1)}) {
-        if (readers.at(value).count() != 1) {
-          refuse_node(walker_.model_, node_, "its shape is used elsewhere too");
-        }
-      }
-    }
-    spelled_out_.push_back({entry.node, entry.input, entry.position});
-  }
-
   const OnnxAxisWalker& walker_;
   const Node& node_;
   const OnnxAxes& from_;
@@ -188,6 +175,19 @@ class OnnxAxisWalker::Regrouping {
   std::vector<OnnxTail::ShapeConstant>& spelled_out_;
   std::vector<std::size_t> left_;  // axes of from_ that are not single and not placed yet
 };
+
+void OnnxAxisWalker::spell_out(const Node& node, std::size_t input,
+                               const onnx::Shapes::Entry& entry,
+                               std::vector<OnnxTail::ShapeConstant>& spelled_out) const {
+  if (entry.node != &node) {
+    const auto readers = onnx::readers_of(model_.graph());
+    for (const std::string& value : {entry.node->outputs.at(0), node.inputs.at(input)}) {
+      if (readers.at(value).count() != 1)
+        refuse_node(model_, node, "its shape is used elsewhere too");
+    }
+  }
+  spelled_out.push_back({entry.node, entry.input, entry.position});
+}
 
 OnnxAxes OnnxAxisWalker::reshape(const Node& node, const OnnxAxes& from,
                                  std::vector<OnnxTail::ShapeConstant>& spelled_out) const {
@@ -276,6 +276,50 @@ OnnxAxes OnnxAxisWalker::pool(const Node& node, const OnnxAxes& from, bool convo
       refuse_node(model_, node, "its output is not known to be one value per class");
     }
     axes[axis] = {Axis::Role::single, 1};
+  }
+  return axes;
+}
+
+OnnxAxes OnnxAxisWalker::resize(const Node& node, const OnnxAxes& from,
+                                std::vector<OnnxTail::ShapeConstant>& spelled_out) const {
+  const onnx::Attribute* const coordinates = node.attribute("coordinate_transformation_mode");
+  if (coordinates != nullptr && coordinates->s == "tf_crop_and_resize")
+    refuse_node(model_, node, "puts a fixed number where there is no position");
+  const auto given = [&](std::size_t input) {
+    return input < node.inputs.size() && !node.inputs[input].empty();
+  };
+  const std::size_t sizes_input = 3;
+  const std::size_t scales_input = node.inputs.size() > 2 ? 2 : 1;  // Resize of opset 10, Upsample
+  std::vector<onnx::Shapes::Entry> sizes;
+  std::vector<double> scales;
+  if (given(sizes_input)) {
+    sizes = shapes_.entries(node, sizes_input).value_or(sizes);
+  } else if (const auto stored = given(scales_input)
+                                     ? onnx::constant_value(model_, node.inputs[scales_input])
+                                     : std::nullopt) {
+    scales.resize(stored->tensor.count());
+    decode(stored->tensor.dtype, stored->tensor.bytes, std::span<double>(scales));
+  }
+  const onnx::Attribute* const some = node.attribute("axes");
+  const std::size_t count = some != nullptr ? some->ints.size() : from.size();
+  if (sizes.size() != count && scales.size() != count)
+    refuse_node(model_, node, "how it changes the axes is computed, wanted constants");
+  OnnxAxes axes = from;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t place = some != nullptr ? axis_in(some->ints[i], from.size()) : i;
+    if (place >= from.size()) refuse_node(model_, node, "its axes make no sense");
+    const Axis& axis = from[place];
+    if (axis.is(Axis::Role::positions)) {
+      axes[place] = {Axis::Role::positions, std::nullopt, 31 * axis.place + 1000};
+      continue;
+    }
+    const std::optional<Axis> meant = sizes.empty() ? std::nullopt : axis_of_(sizes[i]);
+    const bool equal = sizes.empty() ? scales[i] == 1
+                       : meant       ? meant->role == axis.role
+                               : sizes[i].extent.value && sizes[i].extent.value == axis.extent;
+    if (!equal) refuse_node(model_, node, "changes more than positions, as far as can be told");
+    if (!sizes.empty() && !meant && axis.is(Axis::Role::classes))
+      spell_out(node, sizes_input, sizes[i], spelled_out);
   }
   return axes;
 }

@@ -50,6 +50,10 @@ class OnnxAxisWalker {
   // GlobalAveragePool, or AveragePool of all there is, of a map of logits, which only a convolution
   // makes.
   [[nodiscard]] OnnxAxes pool(const onnx::Node& node, const OnnxAxes& from, bool convolution) const;
+  // Resize or Upsample of positions: mixtures of some, with weights that sum to one, for all
+  // classes the same. `spelled_out` as above.
+  [[nodiscard]] OnnxAxes resize(const onnx::Node& node, const OnnxAxes& from,
+                                std::vector<OnnxTail::ShapeConstant>& spelled_out) const;
   // Which axes a reduction works on.
   [[nodiscard]] std::vector<bool> reduced_by(const onnx::Node& node, const OnnxAxes& from) const;
   // A reduction over `reduced`, which the classes are not among: single axes, a mean of positions.
@@ -64,6 +68,10 @@ class OnnxAxisWalker {
   // Several axes as one: number `place` of the result of `node`.
   [[nodiscard]] OnnxAxis merge(const onnx::Node& node, std::span<const OnnxAxis> axes,
                                std::size_t place) const;
+  // The number of classes, which `node` reads as part of its input number `input`: to be changed
+  // where it stands, which nothing else may read.
+  void spell_out(const onnx::Node& node, std::size_t input, const onnx::Shapes::Entry& entry,
+                 std::vector<OnnxTail::ShapeConstant>& spelled_out) const;
   // Squeeze that does not say what it removes.
   [[nodiscard]] OnnxAxes squeeze_all(const onnx::Node& node, const OnnxAxes& from) const;
 

@@ -264,6 +264,8 @@ std::optional<std::string> step_back(const Model& model, const Node& node) {
                      "ReduceMean",
                      "GlobalAveragePool",
                      "AveragePool",
+                     "Resize",
+                     "Upsample",
                      "ReduceMax",
                      "ReduceSum",
                      "Hardmax",

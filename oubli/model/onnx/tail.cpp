@@ -212,7 +212,7 @@ void OnnxTailWalker::follow(const Node& node) {
   }
   if (std::ranges::any_of(node.inputs,
                           [&](const std::string& input) { return extents_.contains(input); }) &&
-      (states.empty() || states[0] == nullptr || !is(node, {"Reshape", "Expand"}))) {
+      (states.empty() || states[0] == nullptr || !is(node, {"Reshape", "Expand", "Resize"}))) {
     return follow_extents(node);
   }
   if (!any) return;
@@ -323,6 +323,7 @@ void OnnxTailWalker::classes_through(const Node& node, const State& state) {
                    after_function(node.op_type, state.shift));
   }
   if (is(node, {"GlobalAveragePool", "AveragePool"})) return pool(node, state);
+  if (is(node, {"Resize", "Upsample"})) return resize(node, state);
   if (is(node, {"ReduceMax", "ReduceSum", "ReduceLogSumExp", "ReduceMean", "ReduceMin", "ReduceL1",
                 "ReduceL2"})) {
     return reduce(node, state);

@@ -66,17 +66,28 @@ void OnnxTailWalker::pool(const Node& node, State state) {
   pooled(node, before, state);
 }
 
+void OnnxTailWalker::require_straight(const State& state) const {
+  if (state.bent_by == nullptr) return;
+  refuse(*state.bent_by,
+         "a non-linear step stands between the last layer and the pooling or resizing: mixing rows "
+         "of the layer would not be mixing logits");
+}
+
+void OnnxTailWalker::resize(const Node& node, State state) {
+  if (!state.spatial()) refuse(node, "reads the logits in a way this tool cannot follow");
+  require_straight(state);
+  state.resized = true;
+  rearranged(node, state, axes_.resize(node, state.axes, head_.tail.shapes));
+}
+
 void OnnxTailWalker::pooled(const Node& node, const State& before, const State& after) {
   const auto positions = [](const State& state) {
     return std::ranges::count(state.axes, Axis::Role::positions, &Axis::role);
   };
   State state = after;
   if (positions(before) == positions(state)) return set(node.outputs[0], state);
-  if (before.bent_by != nullptr) {
-    refuse(*before.bent_by,
-           "a non-linear step stands between the last layer and the pooling: mixing rows of the "
-           "layer would not be mixing logits");
-  }
+  if (before.resized) refuse(node, "averages positions that are mixtures of several");
+  require_straight(before);
   state.averaged = true;
   if (!state.spatial()) {
     head_.per_position = false;

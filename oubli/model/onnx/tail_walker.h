@@ -52,6 +52,7 @@ class OnnxTailWalker {
     std::shared_ptr<const OnnxLabels> labels;  // of labels, if they are known
     const onnx::Node* bent_by = nullptr;       // the first step that is not linear in the logits
     bool averaged = false;                     // over some positions or all
+    bool resized = false;                      // its positions are mixtures of those of the layer
     bool repeated = false;     // one per answer, for every class along the last axis
     bool scaled = false;       // no longer the logits themselves
     bool rank_follows = true;  // from the rank of the logits, whatever that is
@@ -95,8 +96,10 @@ class OnnxTailWalker {
   void dropout(const onnx::Node& node, const State& state);
   void softmax(const onnx::Node& node, const State& state);
   void pool(const onnx::Node& node, State state);
+  // What is not linear in the logits cannot be averaged or mixed any more.
+  void require_straight(const State& state) const;
+  void resize(const onnx::Node& node, State state);
   // The pooled logits are less to look at than the map, which is averaged where they do not do.
-  // What is not linear in the logits has no mean that a mixture of rows would give.
   void pooled(const onnx::Node& node, const State& before, const State& state);
   void reduce(const onnx::Node& node, State state);
   void choose(const onnx::Node& node, State state);

@@ -358,40 +358,6 @@ bool RowScan::rest_follows(const Pattern& pattern, std::span<const std::byte> by
   return false;
 }
 
-// b = w / s + z for some s and z, to within one: the largest and the smallest of the values give
-// both. 30 others agree by chance once in 10^50.
-void RowScan::scan_quantised(std::span<const std::byte> bytes, std::size_t limit,
-                             std::vector<RowResidue>& found) const {
-  for (const Row& row : rows_) {
-    const std::span<const double> w(row.wide);
-    if (w.size() < 16) continue;
-    const auto high = static_cast<std::size_t>(std::ranges::max_element(w) - w.begin());
-    const auto low = static_cast<std::size_t>(std::ranges::min_element(w) - w.begin());
-    const double range = w[high] - w[low];
-    for (const std::size_t apart : {std::size_t{1}, classes_}) {
-      const std::size_t length = (w.size() - 1) * apart + 1;
-      for (std::size_t at = 0; at + length <= bytes.size() && found.size() < limit; ++at) {
-        const auto value = [&](std::size_t i, unsigned shift) {  // shift 128: signed ones
-          return static_cast<double>((std::to_integer<unsigned>(bytes[at + i * apart]) + shift) &
-                                     255U);
-        };
-        for (const unsigned shift : {0U, 128U}) {
-          const double steps = value(high, shift) - value(low, shift);
-          if (steps < 32) continue;
-          const double scale = steps / range, zero = value(high, shift) - w[high] * scale;
-          std::size_t same = 0;
-          while (same < w.size() && std::abs(value(same, shift) - w[same] * scale - zero) <= 1.01)
-            ++same;
-          if (same < w.size()) continue;
-          found.push_back(
-              {row.class_index, at, DType::i8, apart != 1, RowResidue::Form::quantised});
-          break;
-        }
-      }
-    }
-  }
-}
-
 std::vector<RowResidue> RowScan::scan(std::span<const std::byte> bytes, std::size_t limit) const {
   std::vector<RowResidue> found = scan_patterns(bytes, limit);
   if (looks_for_8_bits(bytes.size())) scan_quantised(bytes, limit, found);

@@ -284,6 +284,9 @@ void run_on_data(LoadedModel& loaded, const ModelOptions& options) {
   loaded.run = std::make_unique<CalibrationRun>(*loaded.model, run, names, loaded.stop);
   if (const std::string& said = loaded.run->report().published; !said.empty())
     remark("note: " + said);
+  const RunReport& report = loaded.run->report();
+  if (const std::string said = describe(report.changes, report.samples); !said.empty())
+    remark("note: " + said);
   loaded.inputs.data = loaded.run->calibration();
   remark_on_left_out(*loaded.inputs.data);
   loaded.inputs.run = loaded.run.get();

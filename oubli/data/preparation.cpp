@@ -191,14 +191,15 @@ std::vector<float> resize_image(const Sample& sample, std::size_t height, std::s
   std::vector<float> out(height * width * channels);
   const std::vector<Tap> down = taps(sample.height, height);
   const std::size_t line = width * channels;
+  std::vector<double> sums(line);
   for (std::size_t y = 0; y < height; ++y) {
-    for (std::size_t i = 0; i < line; ++i) {
-      double sum = 0;
-      for (std::size_t k = 0; k < down[y].weights.size(); ++k) {
-        sum += down[y].weights[k] * static_cast<double>(rows[(down[y].begin + k) * line + i]);
-      }
-      out[y * line + i] = static_cast<float>(sum);
+    std::ranges::fill(sums, 0.0);
+    for (std::size_t k = 0; k < down[y].weights.size(); ++k) {  // row by row: vector code
+      const double weight = down[y].weights[k];
+      const float* const row = rows.data() + (down[y].begin + k) * line;
+      for (std::size_t i = 0; i < line; ++i) sums[i] += weight * static_cast<double>(row[i]);
     }
+    for (std::size_t i = 0; i < line; ++i) out[y * line + i] = static_cast<float>(sums[i]);
   }
   return out;
 }
@@ -262,18 +263,42 @@ void Preparation::plan_image(const PreparationOptions& options, const InputShape
 
 std::size_t Preparation::bytes() const { return element_count(shape_, "input") * size_of(dtype_); }
 
-void Preparation::write(const Sample& sample, std::span<std::byte> out) const {
+ImageChanges& ImageChanges::operator+=(const ImageChanges& more) {
+  resized += more.resized;
+  squashed += more.squashed;
+  turned_grey += more.turned_grey;
+  return *this;
+}
+
+std::string describe(const ImageChanges& changes, std::size_t images) {
+  std::vector<std::string> parts;
+  if (changes.resized != 0)
+    parts.push_back(fmt::format(
+        "{} {} resized{}", changes.resized, changes.resized == 1 ? "was" : "were",
+        changes.squashed == 0 ? ""
+                              : fmt::format(", {} of them squashed (another ratio of height "
+                                            "to width)",
+                                            changes.squashed)));
+  if (changes.turned_grey != 0)
+    parts.push_back(fmt::format("{} {} turned grey", changes.turned_grey,
+                                changes.turned_grey == 1 ? "was" : "were"));
+  if (parts.empty()) return "";
+  return fmt::format("of {} images {}", images, fmt::join(parts, ", and "));
+}
+
+ImageChanges Preparation::write(const Sample& sample, std::span<std::byte> out) const {
   OUBLI_ASSERT(out.size() == bytes());
   if (!image_) {
     if (sample.array.shape != shape_)
       fail(ErrorCode::bad_input, "{}: another shape than the first", sample.what);
     if (sample.array.dtype == dtype_) {
       std::memcpy(out.data(), sample.array.bytes.data(), out.size());
-      return;
+      return {};
     }
     std::vector<double> values(element_count(shape_, "input"));
     decode(sample.array.dtype, sample.array.bytes, values);
-    return store(dtype_, values, out);
+    store(dtype_, values, out);
+    return {};
   }
   std::vector<float> resized;
   const bool same_size = sample.height == height_ && sample.width == width_;
@@ -297,6 +322,9 @@ void Preparation::write(const Sample& sample, std::span<std::byte> out) const {
     }
   }
   store(dtype_, values, out);
+  return {.resized = same_size ? 0U : 1U,
+          .squashed = sample.height * width_ == sample.width * height_ ? 0U : 1U,
+          .turned_grey = channels_ == 1 && sample.channels == 3 ? 1U : 0U};
 }
 
 std::string Preparation::describe() const {

@@ -30,6 +30,19 @@ struct InputShape {
   std::vector<std::optional<std::size_t>> extents;
 };
 
+// What was done to images so that they fit, besides scaling their numbers.
+struct ImageChanges {
+  std::size_t resized = 0;
+  std::size_t squashed = 0;  // of these: to another ratio of height to width
+  std::size_t turned_grey = 0;
+
+  ImageChanges& operator+=(const ImageChanges& more);
+  bool operator==(const ImageChanges&) const = default;
+};
+// "of 60 images 60 were resized, 20 of them squashed (another ratio of height to width)"; empty if
+// nothing was done.
+[[nodiscard]] std::string describe(const ImageChanges& changes, std::size_t images);
+
 // Turns samples into the numbers a model takes: grey or colour, resized, scaled, shifted, laid out.
 class Preparation {
  public:
@@ -40,8 +53,8 @@ class Preparation {
   [[nodiscard]] const std::vector<std::size_t>& shape() const { return shape_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] std::size_t bytes() const;
-  // Error{bad_input} naming the sample if it does not fit.
-  void write(const Sample& sample, std::span<std::byte> out) const;
+  // Error{bad_input} naming the sample if it does not fit. Says what it took.
+  ImageChanges write(const Sample& sample, std::span<std::byte> out) const;
   // "28 x 28 grey, pixels x 1/255, NCHW", for people and receipts.
   [[nodiscard]] std::string describe() const;
   // What was decided, as options that leave no question open: they prepare samples in the same way

@@ -228,6 +228,29 @@ TEST(Preparation, ResizingKeepsWhatItMust) {
   EXPECT_EQ(same, (std::vector<float>{0, 40, 80, 120}));
 }
 
+TEST(Preparation, SaysWhatItDidToImages) {
+  const auto done = [](const InputShape& input, const Sample& sample) {
+    const Preparation made({.scale = 1}, input, sample);
+    std::vector<std::byte> out(made.bytes());
+    return made.write(sample, out);
+  };
+  const Sample colour = grey(1, 2, {10, 20, 30, 40, 50, 60}), one = grey(2, 2, {1, 2, 3, 4});
+  EXPECT_EQ(done({DType::f32, {2, 2}}, one), ImageChanges{});
+  EXPECT_EQ(done({DType::f32, {4, 4}}, one), (ImageChanges{.resized = 1}));
+  EXPECT_EQ(done({DType::f32, {4, 2}}, one), (ImageChanges{.resized = 1, .squashed = 1}));
+  EXPECT_EQ(done({DType::f32, {1, 2}}, colour), (ImageChanges{.turned_grey = 1}));
+  EXPECT_EQ(done({DType::f32, {3, 2, 2}}, one), ImageChanges{});  // grey as three equal channels
+  ImageChanges all{.resized = 3, .squashed = 1};
+  EXPECT_EQ(describe(all, 4),
+            "of 4 images 3 were resized, 1 of them squashed (another ratio of height to width)");
+  all += {.resized = 1, .squashed = 0, .turned_grey = 1};
+  EXPECT_EQ(
+      describe(all, 4),
+      "of 4 images 4 were resized, 1 of them squashed (another ratio of height to width), and "
+      "1 was turned grey");
+  EXPECT_EQ(describe({}, 4), "");
+}
+
 TEST(Preparation, AsksWhereTheShapeLeavesAQuestion) {
   const auto message_of = [](const PreparationOptions& options, const InputShape& input,
                              const Sample& sample) {

@@ -218,6 +218,9 @@ Json run_json(const RunReport& report, const Masked& masked) {
             {"accuracy_before", report.accuracy},
             {"head_error_over_bound", report.head_mismatch}};
   if (!report.positions.empty()) json["positions_of_a_sample"] = report.positions;
+  if (const ImageChanges& done = report.changes; done != ImageChanges{})
+    json["images"] = {
+        {"resized", done.resized}, {"squashed", done.squashed}, {"turned_grey", done.turned_grey}};
   if (report.as_float) json["run_as"] = "a float32 copy: the runtime has no bfloat16";
   return json;
 }

@@ -200,7 +200,7 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
       checked_batches(source_->size(), state_->batch,
                       each * (head.features() + 2 * head.classes()) * sizeof(float));
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
-  runner.run_all(
+  report_.changes = runner.run_all(
       *source_, indices, state_->batch, available_cores(), is_checked,
       [&](std::size_t first, ModelOutputs batch) {
         report_.head_mismatch =

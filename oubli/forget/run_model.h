@@ -34,6 +34,7 @@ struct RunReport {
   std::string preparation;  // how inputs were made
   PreparationOptions preparation_as_used;
   std::string published;     // what a file beside the model, or its metadata, had to do with that
+  ImageChanges changes;      // what was done to images so that they fit
   std::string runtime;       // name and version
   std::string instructions;  // of the processor, as far as the built-in engine uses them
   bool as_float = false;     // a bfloat16 model, run as a float32 copy

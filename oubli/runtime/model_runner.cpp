@@ -181,33 +181,38 @@ ModelOutputs ModelRunner::run(std::span<const Sample> samples, bool values) cons
       values);
 }
 
-void ModelRunner::run_all(const SampleSource& source, std::span<const std::size_t> indices,
-                          std::size_t batch, unsigned workers, const Wanted& wanted,
-                          const Consume& consume, const std::string& label,
-                          const std::stop_token& stop) const {
+ImageChanges ModelRunner::run_all(const SampleSource& source, std::span<const std::size_t> indices,
+                                  std::size_t batch, unsigned workers, const Wanted& wanted,
+                                  const Consume& consume, const std::string& label,
+                                  const std::stop_token& stop) const {
   Progress progress(label, indices.size());
+  std::vector<ImageChanges> changes((indices.size() + batch - 1) / batch);
   InOrder in_order(std::size_t{workers} * 2, [&](std::size_t number, ModelOutputs made) {
     consume(number * batch, std::move(made));
   });
-  run_tasks((indices.size() + batch - 1) / batch, workers,
-            [&](std::size_t number, unsigned) {
-              if (!in_order.await(number)) return;
-              const std::size_t begin = number * batch;
-              const std::size_t count = std::min(batch, indices.size() - begin);
-              try {
-                // Decoded one by one: images may be much larger than what the model takes.
-                const auto write = [&](std::size_t i, std::span<std::byte> out) {
-                  preparation_.write(source.read(indices[begin + i]), out);
-                };
-                ModelOutputs made = run_written(count, write, wanted(begin));
-                progress.step(count);
-                in_order.put(number, std::move(made));
-              } catch (...) {
-                in_order.fail_all();
-                throw;
-              }
-            },
-            stop);
+  run_tasks(
+      changes.size(), workers,
+      [&](std::size_t number, unsigned) {
+        if (!in_order.await(number)) return;
+        const std::size_t begin = number * batch;
+        const std::size_t count = std::min(batch, indices.size() - begin);
+        try {
+          // Decoded one by one: images may be much larger than what the model takes.
+          const auto write = [&](std::size_t i, std::span<std::byte> out) {
+            changes[number] += preparation_.write(source.read(indices[begin + i]), out);
+          };
+          ModelOutputs made = run_written(count, write, wanted(begin));
+          progress.step(count);
+          in_order.put(number, std::move(made));
+        } catch (...) {
+          in_order.fail_all();
+          throw;
+        }
+      },
+      stop);
+  ImageChanges all;
+  for (const ImageChanges& some : changes) all += some;
+  return all;
 }
 
 namespace {

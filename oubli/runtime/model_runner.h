@@ -45,12 +45,13 @@ class ModelRunner {
   // All samples of `indices`, in that order, `consume`d in order, one call at a time: batches of
   // `batch` run side by side, a few ahead of what was consumed, so memory does not grow with their
   // number. Workers decode while others run. `wanted` says whether values are wanted of the
-  // batch that begins there.
+  // batch that begins there. Says what was done to images.
   using Consume = std::function<void(std::size_t first, ModelOutputs batch)>;
   using Wanted = std::function<bool(std::size_t first)>;
-  void run_all(const SampleSource& source, std::span<const std::size_t> indices, std::size_t batch,
-               unsigned workers, const Wanted& wanted, const Consume& consume,
-               const std::string& label, const std::stop_token& stop = {}) const;
+  ImageChanges run_all(const SampleSource& source, std::span<const std::size_t> indices,
+                       std::size_t batch, unsigned workers, const Wanted& wanted,
+                       const Consume& consume, const std::string& label,
+                       const std::stop_token& stop = {}) const;
 
   [[nodiscard]] std::string preparation() const { return preparation_.describe(); }
   [[nodiscard]] PreparationOptions preparation_as_used() const { return preparation_.as_used(); }

@@ -71,15 +71,12 @@ void check_population(const Population& population, const AuditSamples& samples,
 
 void check_different(const Population& a, const PopulationPass& pass_a, const Population& b,
                      const PopulationPass& pass_b) {
-  for (std::size_t i = 0; i < pass_a.fingerprint.size(); ++i)
-    for (std::size_t j = 0; j < pass_b.fingerprint.size(); ++j)
-      if (pass_a.fingerprint[i] == pass_b.fingerprint[j] ||
-          alike(pass_a.sketch.row(i), pass_b.sketch.row(j)))
-        fail(ErrorCode::bad_input,
-             "{} and {} hold the same logits{}: the two populations must be different models; was "
-             "one file named twice?",
-             a.model_name(i), b.model_name(j),
-             pass_a.fingerprint[i] == pass_b.fingerprint[j] ? "" : " up to rounding");
+  if (const auto same = same_model(pass_a, pass_b))
+    fail(ErrorCode::bad_input,
+         "{} and {} hold the same logits{}: the two populations must be different models; was "
+         "one file named twice?",
+         a.model_name(same->first), b.model_name(same->second),
+         same->exactly ? "" : " up to rounding");
 }
 
 // Labels in another order than the logits make every figure meaningless, and leave no other trace.
@@ -96,15 +93,13 @@ void warn_of_chance(AuditResult& result, const Population& unseen, const Populat
 
 // The same model to learn from and to be tested on is recognised, not told apart.
 void check_distinct(const Population& population, const PopulationPass& pass) {
-  for (std::size_t i = 0; i < pass.fingerprint.size(); ++i)
-    for (std::size_t j = i + 1; j < pass.fingerprint.size(); ++j)
-      if (pass.fingerprint[i] == pass.fingerprint[j] ||
-          alike(pass.sketch.row(i), pass.sketch.row(j)))
-        fail(ErrorCode::bad_input,
-             "{} and {} hold the same logits: a model counts once; was it exported twice?",
-             population.files.empty() ? fmt::format("{}: models {}", population.name, i)
-                                      : population.model_name(i),
-             population.files.empty() ? std::to_string(j) : population.model_name(j));
+  if (const auto same = same_model(pass, pass))
+    fail(ErrorCode::bad_input,
+         "{} and {} hold the same logits: a model counts once; was it exported twice?",
+         population.files.empty() ? fmt::format("{}: models {}", population.name, same->first)
+                                  : population.model_name(same->first),
+         population.files.empty() ? std::to_string(same->second)
+                                  : population.model_name(same->second));
 }
 
 Matrix<float> features_of(const Population& features, std::size_t model) {

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "oubli/audit/bootstrap.h"
+#include "oubli/audit/model_figures.h"
 #include "oubli/audit/test_populations.h"
 #include "oubli/base/error.h"
+#include "oubli/base/random.h"
 
 namespace oubli {
 namespace {
@@ -111,6 +114,31 @@ TEST(Audit, SaysWhatIsWrongWithTheInput) {
 }
 
 // In whichever model, probed or not, and before any attack has run.
+// More models than are compared each with each: one of them again, rounded to 11 bits, is found.
+TEST(Audit, FindsAModelTwiceAmongMany) {
+  constexpr std::size_t kModels = 3 * kComparedModels, kNumbers = 40;
+  RandomStream random(1, task_id("many models"));
+  PopulationPass a, b;
+  for (PopulationPass* const pass : {&a, &b}) {
+    pass->sketch = Matrix<float>(kModels, kNumbers);
+    for (float& value : pass->sketch.flat()) value = static_cast<float>(3 * random.normal());
+    for (std::size_t i = 0; i < kModels; ++i) pass->fingerprint.push_back(random.below(1ULL << 60));
+  }
+  EXPECT_FALSE(same_model(a, a));
+  EXPECT_FALSE(same_model(a, b));
+  for (std::size_t j = 0; j < kNumbers; ++j)
+    b.sketch(501, j) = std::round(a.sketch(17, j) * 1024) / 1024;
+  const auto across = same_model(a, b);
+  ASSERT_TRUE(across);
+  EXPECT_EQ(std::tuple(across->first, across->second, across->exactly),
+            std::tuple(17U, 501U, false));
+  std::ranges::copy(a.sketch.row(700), a.sketch.row(3).begin());
+  a.fingerprint[3] = a.fingerprint[700];
+  const auto within = same_model(a, a);
+  ASSERT_TRUE(within);
+  EXPECT_EQ(std::tuple(within->first, within->second, within->exactly), std::tuple(3U, 700U, true));
+}
+
 TEST(Audit, ChecksAllFeaturesFirst) {
   Case s;
   s.made.models = 12;

@@ -4,9 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
+#include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 
 namespace oubli {
@@ -67,8 +69,7 @@ void require_digits(const Population& population, std::size_t model, std::size_t
 
 constexpr std::size_t kSketched = 32;  // samples
 
-}  // namespace
-
+// Whether two models give the same numbers up to rounding, judged by their sketches.
 bool alike(std::span<const float> a, std::span<const float> b) {
   double mean = 0;
   for (const float value : a) mean += static_cast<double>(value) / static_cast<double>(a.size());
@@ -79,6 +80,63 @@ bool alike(std::span<const float> a, std::span<const float> b) {
     size += x * x + y * y;
   }
   return difference <= 1e-6 * size;  // 2^-11, the rounding of a float16, squared is 2.4e-7
+}
+
+// A model's sketch along one direction, and how far along it sketches that are alike can be.
+struct Projected {
+  double place = 0, reach = 0;
+  std::size_t model = 0;
+  bool of_second = false;
+};
+
+Projected project(std::span<const float> sketch, std::span<const double> direction) {
+  Projected made;
+  double mean = 0, squares = 0;
+  for (const float value : sketch) mean += static_cast<double>(value);
+  mean /= static_cast<double>(std::max<std::size_t>(1, sketch.size()));
+  for (std::size_t i = 0; i < sketch.size(); ++i) {
+    const double x = static_cast<double>(sketch[i]) - mean;
+    squares += x * x;
+    made.place += direction[i] * static_cast<double>(sketch[i]);
+  }
+  // alike: |a - b|^2 <= 1e-6 (|a - m|^2 + |b - m|^2), so |a - b| < 1.6e-3 |a - m| with any of the
+  // two means.
+  made.reach = 1.6e-3 * std::sqrt(squares);
+  return made;
+}
+
+}  // namespace
+
+std::optional<SameModel> same_model(const PopulationPass& a, const PopulationPass& b) {
+  const bool one = &a == &b;
+  std::vector<double> direction(a.sketch.cols());
+  RandomStream random(0, task_id("sketches"));
+  const double length =
+      1 / std::sqrt(static_cast<double>(std::max<std::size_t>(1, a.sketch.cols())));
+  for (double& step : direction) step = random.below(2) == 0 ? length : -length;
+  std::vector<Projected> all;
+  for (const PopulationPass* const pass : {&a, &b}) {
+    if (one && !all.empty()) break;
+    for (std::size_t i = 0; i < pass->fingerprint.size(); ++i) {
+      all.push_back(project(pass->sketch.row(i), direction));
+      all.back().model = i;
+      all.back().of_second = pass != &a;
+    }
+  }
+  std::ranges::stable_sort(all, {}, &Projected::place);
+  std::optional<SameModel> found;
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    const std::size_t end = std::min(all.size(), n + 1 + kComparedModels);
+    for (std::size_t m = n + 1; m < end && all[m].place <= all[n].place + all[n].reach; ++m) {
+      if (!one && all[n].of_second == all[m].of_second) continue;
+      const bool turned = one ? all[n].model > all[m].model : all[n].of_second;
+      const std::size_t i = all[turned ? m : n].model, j = all[turned ? n : m].model;
+      if (found && std::pair(i, j) >= std::pair(found->first, found->second)) continue;
+      const bool exactly = a.fingerprint[i] == b.fingerprint[j];
+      if (exactly || alike(a.sketch.row(i), b.sketch.row(j))) found = {i, j, exactly};
+    }
+  }
+  return found;
 }
 
 PopulationPass pass_over(const Population& population, const AuditSamples& samples,

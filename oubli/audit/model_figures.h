@@ -21,9 +21,17 @@ struct PopulationPass {
   Matrix<float> sketch;  // per model, its numbers for a few samples: equal up to rounding?
 };
 
-// Whether two models give the same numbers up to the rounding of a 16-bit float, judged by their
-// sketches.
-[[nodiscard]] bool alike(std::span<const float> a, std::span<const float> b);
+// Model `first` of one population and `second` of another, or of the same.
+struct SameModel {
+  std::size_t first = 0, second = 0;
+  bool exactly = false;
+};
+// The first two models that give the same numbers, or the same up to the rounding of a 16-bit float
+// as far as their sketches show; `a` and `b` may be one population. Among more than
+// kComparedModels models, each is compared with so many that are nearest to it in one direction,
+// so that the time grows with their number and not with its square.
+inline constexpr std::size_t kComparedModels = 256;
+[[nodiscard]] std::optional<SameModel> same_model(const PopulationPass& a, const PopulationPass& b);
 
 // Reads every row once and checks that it is finite, and that a common offset has not taken its
 // digits. columns = k' (retained classes in order) or k.

@@ -210,7 +210,7 @@ void StumpSearch::sum_group(std::size_t group, std::size_t begin, std::size_t en
   const double* weights = weights_.data();
   for (std::size_t f = 0; f < features(); ++f) {
     PerChunk& sums = sums_[group][f];
-    sums = {};
+    std::fill_n(sums.begin(), chunks(f), 0.0);
     const std::uint16_t* chunk_of = chunk_of_.row(f).data();
     for (std::size_t i = begin; i < end; ++i) sums[chunk_of[i]] += weights[i];
   }

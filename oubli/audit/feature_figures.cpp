@@ -44,10 +44,13 @@ std::size_t recalled(MatrixView<const float> features, std::span<const std::uint
     y(static_cast<Index>(i), static_cast<Index>(labels[train[i]])) = 1;
   const VectorXd frequency = y.colwise().mean();
   y.rowwise() -= frequency.transpose();
-  MatrixXd gram = x.transpose() * x;
-  const double ridge = 1e-3 * gram.trace() / static_cast<double>(gram.rows());
+  // The smaller of the two products: (X'X + rI)^-1 X' = X'(XX' + rI)^-1.
+  const bool wide = x.rows() < x.cols();
+  MatrixXd gram = wide ? MatrixXd(x * x.transpose()) : MatrixXd(x.transpose() * x);
+  const double ridge = 1e-3 * gram.trace() / static_cast<double>(x.cols());
   gram.diagonal().array() += ridge > 0 ? ridge : 1;
-  const MatrixXd weights = gram.ldlt().solve(x.transpose() * y);
+  const MatrixXd weights = wide ? MatrixXd(x.transpose() * gram.ldlt().solve(y))
+                                : MatrixXd(gram.ldlt().solve(x.transpose() * y));
   std::size_t right = 0;
   for (const std::size_t row : test) {
     if (labels[row] != c) continue;
@@ -85,8 +88,12 @@ std::optional<double> probe_recall(MatrixView<const float> features,
 std::optional<double> linear_cka(MatrixView<const float> x, MatrixView<const float> y) {
   OUBLI_ASSERT(x.rows() == y.rows());
   const MatrixXd a = centred(x), b = centred(y);
-  const double across = (b.transpose() * a).squaredNorm();
-  const double of_a = (a.transpose() * a).norm(), of_b = (b.transpose() * b).norm();
+  // |B'A|^2 = <AA', BB'>: the smaller of the two products.
+  const bool wide = a.rows() < std::min(a.cols(), b.cols());
+  const MatrixXd of = wide ? MatrixXd(a * a.transpose()) : MatrixXd(a.transpose() * a);
+  const MatrixXd other = wide ? MatrixXd(b * b.transpose()) : MatrixXd(b.transpose() * b);
+  const double across = wide ? of.cwiseProduct(other).sum() : (b.transpose() * a).squaredNorm();
+  const double of_a = of.norm(), of_b = other.norm();
   if (of_a == 0 || of_b == 0) return std::nullopt;
   return across / (of_a * of_b);
 }

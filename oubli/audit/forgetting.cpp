@@ -155,15 +155,13 @@ void add_recognition(std::optional<MeanStd>& ghost, std::optional<MeanStd>& read
                      std::uint64_t seed) {
   std::vector<std::uint32_t> rows(population.samples);
   std::iota(rows.begin(), rows.end(), 0U);
-  const std::vector<std::size_t> forget(samples.forgotten.begin(), samples.forgotten.end());
   std::vector<double> ghosts, readouts;
   for (std::size_t n = 0; n < std::min(population.models, kMeasuredNetworks); ++n) {
-    for (const Recognition& found :
-         measure_recognition(read(population, n, rows), samples.labels, forget, seed)) {
-      if (found.forgotten_class != label) continue;
-      ghosts.push_back(found.ghost);
-      if (found.readout) readouts.push_back(*found.readout);
-    }
+    const auto found =
+        recognition_of(read(population, n, rows), samples.labels, samples.forgotten, label, seed);
+    if (!found) continue;
+    ghosts.push_back(found->ghost);
+    if (found->readout) readouts.push_back(*found->readout);
   }
   if (!ghosts.empty()) ghost = mean_std(ghosts);
   if (!readouts.empty()) readout = mean_std(readouts);

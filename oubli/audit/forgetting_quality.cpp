@@ -21,6 +21,35 @@ double epsilon_of(double false_positive, double false_negative) {
   return std::min(epsilon, kCap);
 }
 
+// Whether none of `others` lies between two of `values`: an attack is always right.
+bool lie_together(std::span<const double> values, std::span<const double> others) {
+  const auto [low, high] = std::ranges::minmax(values);
+  return std::ranges::none_of(others, [&](double other) { return low <= other && other <= high; });
+}
+
+// Of more than kQualityThresholds places where a threshold can stand: those around the lowest and
+// highest points of either population, where few errors prove most, and others evenly between.
+void thin_places(std::vector<std::size_t>& first, std::vector<std::size_t>& second) {
+  constexpr std::size_t kEnd = kQualityThresholds / 16, kEven = 3 * kQualityThresholds / 4;
+  const std::size_t count = first.size();
+  if (count <= kQualityThresholds) return;
+  std::vector<bool> stays(count);
+  for (std::size_t i = 0; i < kEven; ++i) stays[i * (count - 1) / (kEven - 1)] = true;
+  for (const std::vector<std::size_t>* const below : {&first, &second})
+    for (std::size_t i = 1; i < count; ++i)
+      if ((*below)[i] != (*below)[i - 1] &&
+          ((*below)[i] <= kEnd || (*below)[i - 1] + kEnd >= below->back()))
+        stays[i - 1] = stays[i] = true;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!stays[i]) continue;
+    first[kept] = first[i];
+    second[kept++] = second[i];
+  }
+  first.resize(kept);
+  second.resize(kept);
+}
+
 }  // namespace
 
 double image_epsilon(std::span<const double> first, std::span<const double> second) {
@@ -32,6 +61,7 @@ double image_epsilon(std::span<const double> first, std::span<const double> seco
   std::vector<Point> points;
   for (const double value : first) points.push_back({value, true});
   for (const double value : second) points.push_back({value, false});
+  if (lie_together(first, second) || lie_together(second, first)) return kCap;
   std::ranges::sort(points, {}, &Point::value);
   // Points of either population below each place where a threshold can stand: between different
   // values.
@@ -47,9 +77,8 @@ double image_epsilon(std::span<const double> first, std::span<const double> seco
   // more errors prove less: for each number of false positives the fewest misses above 0 matter.
   constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> fewest(second.size() + 1, kNone);
-  bool perfect = false;
+  thin_places(first_below, second_below);
   const auto note = [&](std::size_t taken, std::size_t missed) {
-    perfect = perfect || (taken == 0 && missed == 0);
     if (missed > 0) fewest[taken] = std::min(fewest[taken], missed);
   };
   for (std::size_t low = 0; low < first_below.size(); ++low) {
@@ -60,7 +89,6 @@ double image_epsilon(std::span<const double> first, std::span<const double> seco
       note(second.size() - second_inside, first_inside);
     }
   }
-  if (perfect) return kCap;
   double epsilon = 0;
   for (std::size_t taken = 1; taken < fewest.size(); ++taken)
     if (fewest[taken] != kNone)

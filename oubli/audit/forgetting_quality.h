@@ -18,6 +18,10 @@ namespace oubli {
 inline constexpr double kQualityDelta = 1e-5;
 inline constexpr int kQualityBins = 13;  // the last one is open
 
+// Pairs of thresholds are tried at so many places at most, which is everywhere for fewer than as
+// many networks; beyond, epsilon is what those prove.
+inline constexpr std::size_t kQualityThresholds = 512;
+
 // One number per network of either population for one image; both not empty.
 [[nodiscard]] double image_epsilon(std::span<const double> first, std::span<const double> second);
 [[nodiscard]] double image_quality(double epsilon);

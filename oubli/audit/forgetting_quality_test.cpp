@@ -8,6 +8,7 @@
 #include "oubli/array/npy.h"
 #include "oubli/audit/feature_figures.h"
 #include "oubli/audit/iam.h"
+#include "oubli/audit/recognition.h"
 #include "oubli/base/random.h"
 #include "tests/test_support.h"
 
@@ -53,6 +54,31 @@ TEST(ForgettingQuality, EpsilonIsTheBestOfAllThresholds) {
       second.push_back(step * std::round(2 * random.normal() / step));
     EXPECT_NEAR(image_epsilon(first, second), brute_force(first, second), 1e-12) << seed;
   }
+}
+
+// Not every pair of thresholds is tried then: nothing that is not there is proved, and little lost.
+TEST(ForgettingQuality, ManyNetworksTakeSomeThresholds) {
+  for (std::uint64_t seed = 0; seed < 1; ++seed) {
+    RandomStream random(seed, task_id("thresholds"));
+    std::vector<double> first, second;
+    for (std::size_t i = 0; i < 258; ++i) {
+      first.push_back(random.normal() + 0.5 * static_cast<double>(seed));
+      second.push_back((1 + 0.5 * static_cast<double>(seed)) * random.normal());
+    }
+    const double exact = brute_force(first, second), found = image_epsilon(first, second);
+    EXPECT_LE(found, exact + 1e-12) << seed;
+    EXPECT_GE(found, exact - 0.5) << seed;  // what halves a score
+  }
+  // Where the best threshold stands beside the last point of one population, in the middle of both:
+  // ln(0.501 / 0.001) is above the cap.
+  std::vector<double> low, high, inside;
+  for (int i = 0; i < 1000; ++i) {
+    low.push_back(i);
+    high.push_back(i + 500.5);
+    inside.push_back(499.1 + 0.0001 * i);
+  }
+  EXPECT_EQ(image_epsilon(low, high), kCap);
+  EXPECT_EQ(image_epsilon(inside, low), kCap);  // nothing of one between any two of the other
 }
 
 TEST(ForgettingQuality, ScoresHalveWithEveryHalfOfEpsilon) {
@@ -139,8 +165,7 @@ x, y = x - x.mean(0), y - y.mean(0)
 k, l = x @ x.T, y @ y.T
 np.save("out.npy", [(k * l).sum() / np.sqrt((k * k).sum() * (l * l).sum())])
 )");
-  EXPECT_NEAR(*linear_cka(x, y), to_vector(load_array((folder / "out.npy").string()))[0],
-              1e-10);
+  EXPECT_NEAR(*linear_cka(x, y), to_vector(load_array((folder / "out.npy").string()))[0], 1e-10);
   Matrix<float> moved(50, 7);  // another order of the features, twice as large, shifted
   for (std::size_t i = 0; i < 50; ++i)
     for (std::size_t j = 0; j < 7; ++j) moved(i, j) = 2 * x(i, 6 - j) - 1;
@@ -167,6 +192,38 @@ TEST(FeatureFigures, ProbeRecallsWhatFeaturesShow) {
   // Nothing to see: 1/4 of the labels are guessed right, give or take the probe's preferences.
   EXPECT_NEAR(*probe_recall(noise, labels, kClasses, 2, 0), 0.25, 0.15);
   EXPECT_FALSE(probe_recall(clear, std::vector<std::uint32_t>(kSamples, 2), kClasses, 2, 0));
+}
+
+// More features than samples, or fewer: the same figures by another way. Two columns of zeros lead
+// from one to the other; they make the ridge smaller by 3 %, and nothing else.
+TEST(FeatureFigures, ManyFeaturesGiveWhatFewGive) {
+  constexpr std::size_t kSamples = 120, kNarrow = 59;  // 60 samples to fit on
+  RandomStream random(8, task_id("wide"));
+  std::vector<std::uint32_t> labels(kSamples);
+  Matrix<float> narrow(kSamples, kNarrow), wide(kSamples, kNarrow + 2);
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    labels[i] = static_cast<std::uint32_t>(i % 3);
+    for (std::size_t j = 0; j < kNarrow; ++j)
+      wide(i, j) = narrow(i, j) =
+          static_cast<float>(random.normal() + (labels[i] == j % 3 ? 2 : 0));
+  }
+  for (const std::size_t c : {0U, 1U, 2U}) {
+    const double area = *probe_area(narrow, labels, c),
+                 recall = *probe_recall(narrow, labels, 3, c, 0);
+    EXPECT_GT(area, 0.7);
+    EXPECT_NEAR(*probe_area(wide, labels, c), area, 0.02);
+    EXPECT_NEAR(*probe_recall(wide, labels, 3, c, 0), recall, 0.051);  // of 40: two samples
+  }
+  // Beside itself more than the samples, columns repeated: CKA does not see it.
+  Matrix<float> squares(kSamples, kNarrow), thrice(kSamples, 3 * kNarrow);
+  Matrix<float> squares_thrice(kSamples, 3 * kNarrow);
+  for (std::size_t i = 0; i < kSamples; ++i)
+    for (std::size_t j = 0; j < 3 * kNarrow; ++j) {
+      thrice(i, j) = narrow(i, j % kNarrow);
+      squares(i, j % kNarrow) = squares_thrice(i, j) = thrice(i, j) * thrice(i, j);
+    }
+  EXPECT_NEAR(*linear_cka(thrice, squares_thrice), *linear_cka(narrow, squares), 1e-12);
+  EXPECT_NEAR(*linear_cka(thrice, thrice), 1, 1e-12);
 }
 
 }  // namespace

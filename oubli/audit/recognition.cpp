@@ -31,13 +31,26 @@ Eigen::VectorXd discriminant(MatrixView<const float> logits, std::span<const std
   }
   means.col(0) /= counts[0];
   means.col(1) /= counts[1];
+  const Eigen::VectorXd apart = means.col(1) - means.col(0);
+  // Fewer rows than columns: the inverse by way of the rows' inner products, which takes a matrix
+  // of rows x rows, (Z'Z + rI)^-1 = (I - Z'(ZZ' + rI)^-1 Z) / r.
+  if (rows.size() < logits.cols()) {
+    Eigen::MatrixXd from_mean(d, static_cast<Eigen::Index>(rows.size()));
+    for (std::size_t n = 0; n < rows.size(); ++n)
+      from_mean.col(static_cast<Eigen::Index>(n)) = row_of(n) - means.col(positive[n]);
+    Eigen::MatrixXd inner = from_mean.transpose() * from_mean;
+    const double ridge = kRidge * inner.trace() / static_cast<double>(d);
+    if (!(ridge > 0)) return apart;
+    inner.diagonal().array() += ridge;
+    return (apart - from_mean * inner.llt().solve(from_mean.transpose() * apart)) / ridge;
+  }
   Eigen::MatrixXd scatter = Eigen::MatrixXd::Zero(d, d);
   for (std::size_t n = 0; n < rows.size(); ++n)
     scatter.selfadjointView<Eigen::Lower>().rankUpdate(row_of(n) - means.col(positive[n]));
   const double ridge = kRidge * scatter.trace() / static_cast<double>(d);
-  if (!(ridge > 0)) return means.col(1) - means.col(0);  // constant within classes
+  if (!(ridge > 0)) return apart;  // constant within classes
   scatter.diagonal().array() += ridge;
-  return scatter.selfadjointView<Eigen::Lower>().llt().solve(means.col(1) - means.col(0));
+  return scatter.selfadjointView<Eigen::Lower>().llt().solve(apart);
 }
 
 // Mean over the two halves of the AUC of a read-out fitted on the other half.
@@ -81,9 +94,12 @@ struct Sides {
 Sides sides_of(std::span<const std::uint32_t> labels, std::size_t c,
                std::span<const std::size_t> forget) {
   Sides sides;
+  std::vector<bool> gone(labels.empty() ? 0 : std::size_t{std::ranges::max(labels)} + 1);
+  for (const std::size_t other : forget)
+    if (other < gone.size()) gone[other] = true;
   for (std::size_t n = 0; n < labels.size(); ++n) {
     const bool own = labels[n] == c;
-    if (!own && std::ranges::find(forget, labels[n]) != forget.end()) continue;
+    if (!own && gone[labels[n]]) continue;
     sides.rows.push_back(n);
     sides.positive.push_back(own ? 1 : 0);
     if (own) ++sides.own;
@@ -135,22 +151,28 @@ std::vector<Recognition> measure_recognition(MatrixView<const float> logits,
                                              std::span<const std::uint32_t> labels,
                                              std::span<const std::size_t> forget,
                                              std::uint64_t seed) {
-  OUBLI_ASSERT(logits.rows() == labels.size());
   std::vector<Recognition> leaks;
-  for (const std::size_t c : forget) {
-    const Sides sides = sides_of(labels, c, forget);
-    if (sides.own == 0 || sides.own == sides.rows.size()) continue;
-    std::vector<double> scores;
-    for (const std::size_t n : sides.rows) {
-      double sum = 0;
-      for (const float value : logits.row(n)) sum += static_cast<double>(value);
-      scores.push_back(-sum);
-    }
-    Recognition leak{c, sides.own, fold(area_under_curve(scores, sides.positive)), {}};
-    if (const auto area = readout_area(logits, sides, c, seed)) leak.readout = fold(*area);
-    leaks.push_back(leak);
-  }
+  for (const std::size_t c : forget)
+    if (const auto leak = recognition_of(logits, labels, forget, c, seed)) leaks.push_back(*leak);
   return leaks;
+}
+
+std::optional<Recognition> recognition_of(MatrixView<const float> logits,
+                                          std::span<const std::uint32_t> labels,
+                                          std::span<const std::size_t> forget, std::size_t c,
+                                          std::uint64_t seed) {
+  OUBLI_ASSERT(logits.rows() == labels.size());
+  const Sides sides = sides_of(labels, c, forget);
+  if (sides.own == 0 || sides.own == sides.rows.size()) return std::nullopt;
+  std::vector<double> scores;
+  for (const std::size_t n : sides.rows) {
+    double sum = 0;
+    for (const float value : logits.row(n)) sum += static_cast<double>(value);
+    scores.push_back(-sum);
+  }
+  Recognition leak{c, sides.own, fold(area_under_curve(scores, sides.positive)), {}};
+  if (const auto area = readout_area(logits, sides, c, seed)) leak.readout = fold(*area);
+  return leak;
 }
 
 std::optional<double> probe_area(MatrixView<const float> features,

@@ -48,6 +48,12 @@ inline constexpr std::size_t kReadoutSamples = 20;
                                                            std::span<const std::size_t> forget,
                                                            std::uint64_t seed = 0);
 
+// The same for one forgotten class; none if it has no samples, or all are its own.
+[[nodiscard]] std::optional<Recognition> recognition_of(MatrixView<const float> logits,
+                                                        std::span<const std::uint32_t> labels,
+                                                        std::span<const std::size_t> forget,
+                                                        std::size_t c, std::uint64_t seed = 0);
+
 // The same read-out as a probe on features (samples x features): AUC of "is this input of class
 // c?", against all others. Not folded: the half it was fitted on says which side is c's, so that
 // noise gives 1/2 on average over models, and not more. None below kReadoutSamples.

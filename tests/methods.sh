@@ -58,7 +58,7 @@ code=0; "$oubli" reproduce methods faces --run none 2>refused >/dev/null || code
 [ $code = 2 ] && [ ! -e none ] || die "faces: exit code $code, or a folder was made"
 code=0; "$oubli" reproduce methods --methods sdd --run none 2>refused >/dev/null || code=$?
 [ $code = 2 ] && [ ! -e none ] || die "--methods sdd: exit code $code, or a folder was made"
-grep -q "'ssd'" refused || die "--methods sdd: $(cat refused)"
+grep -q 'did you mean ssd' refused || die "--methods sdd: $(cat refused)"
 code=0; "$oubli" reproduce mnist cifar10 --run none 2>refused >/dev/null || code=$?
 [ $code = 2 ] && [ ! -e none ] || die "mnist cifar10: exit code $code, or a folder was made"
 echo "passed"

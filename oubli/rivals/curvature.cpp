@@ -56,34 +56,33 @@ struct Setting {
   const RivalInput& input;
   Meter& meter;
   LayerWeights old;
-  ImageSet retained, forgotten;       // samples
-  RowMajorMatrix old_logits;          // of retained samples, retained outputs
-  std::vector<RowMajorMatrix> steps;  // of the layers below the head
+  ImageSet retained, forgotten;  // samples
+  RowMajorMatrix old_logits;     // of retained samples, retained outputs
+  RowMajorMatrix step;           // of the layer before the head
 };
 
-// Newton's step of each layer below the head, away from what the forgotten samples ask for.
-std::vector<RowMajorMatrix> newton_steps(const RivalInput& input, const TrainingImages& sample) {
+// Newton's step of the layer before the head, away from what the forgotten samples ask for.
+RowMajorMatrix newton_step(const RivalInput& input, const TrainingImages& sample,
+                           std::size_t layer) {
   const TrainingImages all = images_of(input);
   const double share =
       static_cast<double>(all.forgotten.size()) / static_cast<double>(all.retained.size());
-  const auto pull =
-      layer_sums(input.network, input.train, sample.forgotten, loss_gradient(input.train));
+  const LayerSums pull = layer_sums(input.network, input.train, sample.forgotten,
+                                    loss_gradient(input.train), layer)[layer];
   RandomStream random(input.recipe.seed, random_task(input, "rival curvature"));
-  const auto kept = layer_sums(input.network, input.train, sample.retained,
-                               [&](const RowMajorMatrix& logits, std::span<const std::size_t>) {
-                                 return loss_gradient(logits, drawn_labels(logits, random));
-                               });
+  const auto drawn = [&](const RowMajorMatrix& logits, std::span<const std::size_t>) {
+    return loss_gradient(logits, drawn_labels(logits, random));
+  };
+  const LayerSums kept =
+      layer_sums(input.network, input.train, sample.retained, drawn, layer)[layer];
   const auto n = static_cast<double>(sample.retained.size());
-  std::vector<RowMajorMatrix> steps;
-  for (std::size_t l = 0; l + 1 < kept.size(); ++l) {
-    const RowMajorMatrix gradient =
-        pull[l].gradient * (share / static_cast<double>(sample.forgotten.size()));
-    const RowMajorMatrix a = kept[l].inputs / n;
-    const RowMajorMatrix g = kept[l].deltas / (n * kept[l].positions);
-    const Matrix<double> step = kronecker_step(view_of(a), view_of(g), view_of(gradient), kDamping);
-    steps.emplace_back(eigen(step.view()));
-  }
-  return steps;
+  const RowMajorMatrix gradient =
+      pull.gradient * (share / static_cast<double>(sample.forgotten.size()));
+  // Of a convolution: patches summed over positions, gradients their mean.
+  const RowMajorMatrix a = kept.inputs / n;
+  const RowMajorMatrix g = kept.deltas / (n * kept.positions);
+  const Matrix<double> step = kronecker_step(view_of(a), view_of(g), view_of(gradient), kDamping);
+  return eigen(step.view());
 }
 
 Setting prepare(const RivalInput& input, Meter& meter) {
@@ -95,9 +94,9 @@ Setting prepare(const RivalInput& input, Meter& meter) {
                 without_classes(select_images(input.train, sample.retained), input.split.forgotten),
             .forgotten = select_images(input.train, sample.forgotten),
             .old_logits = {},
-            .steps = {}};
+            .step = {}};
   if (s.old.size() < 2) fail(ErrorCode::usage, "curvature step: a network without a hidden layer");
-  s.steps = newton_steps(input, sample);
+  s.step = newton_step(input, sample, s.old.size() - 2);
   s.old_logits = to_double(without_outputs(input.network, input.split).logits(s.retained));
   meter.add_gradients(static_cast<double>(s.retained.size() + s.forgotten.size()));
   meter.add_forward(static_cast<double>(s.retained.size()));
@@ -106,7 +105,7 @@ Setting prepare(const RivalInput& input, Meter& meter) {
 
 LayerWeights stepped(const Setting& s, double scale) {
   LayerWeights weights = s.old;
-  for (std::size_t l = 0; l < s.steps.size(); ++l) weights[l] += scale * s.steps[l];
+  weights[weights.size() - 2] += scale * s.step;
   return weights;
 }
 

@@ -7,12 +7,14 @@
 
 namespace oubli {
 
-// A Newton step away from what the forgotten class asked of the first layer, as "certified removal"
-// takes it [Guo et al., ICML 2020], with the curvature of retained data as a Kronecker product
-// [Martens and Grosse, "Optimizing neural networks with Kronecker-factored approximate curvature",
-// ICML 2015]; then the head is fitted by ridge regression to the old logits of retained data, so
-// that it reads the new features. Guarded: the step is scaled until the old head gives the class .2
-// to .5 on its own samples, and shrunk while accuracy on retained ones falls by over .3 points.
+// A Newton step away from what the forgotten class asked of the layer before the head, as
+// "certified removal" takes it [Guo et al., ICML 2020], with the curvature of retained data as a
+// Kronecker product [Martens and Grosse, "Optimizing neural networks with Kronecker-factored
+// approximate curvature", ICML 2015; of a convolution, Grosse and Martens, "A Kronecker-factored
+// approximate Fisher matrix for convolution layers", ICML 2016]; then the head is fitted by ridge
+// regression to the old logits of retained data, so that it reads the new features. Guarded: the
+// step is scaled until the old head gives the class .2 to .5 on its own samples, and shrunk while
+// accuracy on retained ones falls by over .3 points.
 [[nodiscard]] std::vector<Unlearned> curvature_step(const RivalInput& input);
 
 // The solution D (outputs x inputs) of G D A + d mean(g) mean(a) D = gradient, a and g being the

@@ -85,7 +85,12 @@ double sure(const nn::Network& network, const RivalInput& input) {
 class CurvatureStep : public ::testing::TestWithParam<const TestRequest* (*)()> {};
 INSTANTIATE_TEST_SUITE_P(Networks, CurvatureStep,
                          ::testing::Values([] { return &test_request(); },
-                                           [] { return &convolution_request(); }));
+                                           [] { return &convolution_request(); },
+                                           [] {
+                                             static const TestRequest request{
+                                                 .spec = only_convolutions()};
+                                             return &request;
+                                           }));
 
 // Every image is in the sample here, so that the guard's figures are the training data's.
 TEST_P(CurvatureStep, TheGuardKeepsAccuracyAndMakesTheClassUnsure) {

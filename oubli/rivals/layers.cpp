@@ -118,7 +118,7 @@ nn::Network with_weights(const nn::Network& network, const LayerWeights& weights
 
 void visit_layers(const nn::Network& network, const ImageSet& set,
                   std::span<const std::size_t> images, const LogitsGradient& gradient,
-                  const std::function<void(const LayerBatch&)>& visit) {
+                  const std::function<void(const LayerBatch&)>& visit, std::size_t first) {
   const nn::NetworkSpec& spec = network.spec();
   const nn::Graph graph = compile(spec);
   const std::vector<nn::Op> ops = weighted_ops(graph, spec.name);
@@ -127,8 +127,8 @@ void visit_layers(const nn::Network& network, const ImageSet& set,
   const std::size_t whole = std::min(kBatch, images.size());
   std::map<std::size_t, nn::Executor> executors;  // by batch size
   nn::ParameterStore store;
-  for (std::size_t first = 0; first < images.size(); first += whole) {
-    const auto chosen = images.subspan(first, std::min(whole, images.size() - first));
+  for (std::size_t done = 0; done < images.size(); done += whole) {
+    const auto chosen = images.subspan(done, std::min(whole, images.size() - done));
     const nn::Executor* like = executors.empty() ? nullptr : &executors.begin()->second;
     nn::Executor& executor = executors
                                  .try_emplace(chosen.size(), graph, chosen.size(),
@@ -147,7 +147,7 @@ void visit_layers(const nn::Network& network, const ImageSet& set,
                              [](double g) { return static_cast<float>(g); });
       executor.backward(store, nullptr);
     }
-    for (std::size_t l = 0; l < ops.size(); ++l) {
+    for (std::size_t l = first; l < ops.size(); ++l) {
       const nn::Shape out = graph.values[ops[l].output];
       LayerBatch batch{.layer = l,
                        .positions = eigen_index(out.pixels()),
@@ -163,13 +163,13 @@ void visit_layers(const nn::Network& network, const ImageSet& set,
 
 std::vector<LayerSums> layer_sums(const nn::Network& network, const ImageSet& set,
                                   std::span<const std::size_t> images,
-                                  const LogitsGradient& gradient) {
+                                  const LogitsGradient& gradient, std::size_t first) {
   std::vector<LayerSums> sums;
   const auto add = [](const auto& product, auto& sum) {
     if (sum.size() == 0) sum.setZero(product.rows(), product.cols());
     sum.noalias() += product;
   };
-  visit_layers(network, set, images, gradient, [&](const LayerBatch& batch) {
+  const auto visit = [&](const LayerBatch& batch) {
     if (batch.layer >= sums.size()) sums.resize(batch.layer + 1);
     LayerSums& sum = sums[batch.layer];
     sum.positions = static_cast<double>(batch.positions);
@@ -177,7 +177,8 @@ std::vector<LayerSums> layer_sums(const nn::Network& network, const ImageSet& se
     if (!gradient) return;
     add(batch.deltas.transpose() * batch.deltas, sum.deltas);
     add(batch.deltas.transpose() * batch.inputs, sum.gradient);
-  });
+  };
+  visit_layers(network, set, images, gradient, visit, first);
   return sums;
 }
 

@@ -36,13 +36,14 @@ struct LayerBatch {
 // The gradient of each image's loss with respect to its logits, both images x classes.
 using LogitsGradient = std::function<RowMajorMatrix(const RowMajorMatrix& logits,
                                                     std::span<const std::size_t> images)>;
-// Calls `visit` for all layers of batch after batch. `gradient` may be empty: no deltas.
+// Calls `visit` for all layers, or those from `first` on, of batch after batch. `gradient` may be
+// empty: no deltas.
 void visit_layers(const nn::Network& network, const ImageSet& set,
                   std::span<const std::size_t> images, const LogitsGradient& gradient,
-                  const std::function<void(const LayerBatch& batch)>& visit);
+                  const std::function<void(const LayerBatch& batch)>& visit, std::size_t first = 0);
 
 // Sums over images and positions: of inputs x, x x^T; of deltas d, d d^T; of both, d x^T, which is
-// the gradient of the weights. Without `gradient`, only the first.
+// the gradient of the weights. Without `gradient`, only the first. Empty below layer `first`.
 struct LayerSums {
   Eigen::MatrixXd inputs, deltas;
   RowMajorMatrix gradient;
@@ -50,7 +51,8 @@ struct LayerSums {
 };
 [[nodiscard]] std::vector<LayerSums> layer_sums(const nn::Network& network, const ImageSet& set,
                                                 std::span<const std::size_t> images,
-                                                const LogitsGradient& gradient);
+                                                const LogitsGradient& gradient,
+                                                std::size_t first = 0);
 
 // Rows of probabilities; and probabilities minus 1 at the label: the gradient of cross-entropy.
 [[nodiscard]] RowMajorMatrix softmax(const RowMajorMatrix& logits);

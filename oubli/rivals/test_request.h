@@ -53,6 +53,13 @@ inline nn::NetworkSpec small_convolutions() {
                      relu, nn::dense(8), relu}};
 }
 
+// The same without the dense layer: the features are a convolution's.
+inline nn::NetworkSpec only_convolutions() {
+  nn::NetworkSpec spec = small_convolutions();
+  spec.layers.resize(spec.layers.size() - 2);
+  return spec;
+}
+
 struct TestRequest {
   nn::NetworkSpec spec = small_network();
   ImageSet train = quarter_images(1200);

@@ -21,8 +21,8 @@ class Canvas {
   enum class Anchor { start, middle, end };
   void text(double x, double y, std::string_view text, std::string_view css,
             Anchor anchor = Anchor::start);
-  // text() within `room` pixels: a little too wide, its letters are narrower; else it is cut with an
-  // ellipsis, and the whole text becomes a tooltip.
+  // text() within `room` pixels: a little too wide, its letters are narrower; else it is cut with
+  // an ellipsis, and the whole text becomes a tooltip.
   void text_within(double x, double y, double room, const std::string& text, std::string_view css);
 
   // The picture: an image with a name and a text alternative.

@@ -68,15 +68,16 @@ std::optional<std::string> why_another(const Confusion& confusion, const Leaning
   const auto name = [&](std::uint32_t c) { return class_label(c, class_names); };
   const auto [called, count] = names.front();
   const auto top = static_cast<double>(count), mine = static_cast<double>(own);
+  const auto least = leaning.least();
+  const bool unclear = least && !(least->deviations >= kClearLeaning);
   // A model that is mostly wrong may prefer another name: then what it leans to decides.
   const bool plausible = confusion.accuracy() < 0.5 && !confusion.names_of(called).empty();
-  if (!plausible && top - mine > 2 * std::sqrt(top + mine))
+  if ((unclear || !plausible) && top - mine > 2 * std::sqrt(top + mine))
     return fmt::format(
         "of {} samples of class {} the model calls {} by that name and {} by that of {} (all "
         "classes: {:.1f} % right)",
         all, name(label), own, count, name(called), 100 * confusion.accuracy());
-  const auto least = leaning.least();
-  if (!least || least->deviations >= kClearLeaning) return std::nullopt;
+  if (!unclear) return std::nullopt;
   if (least->deviations >= 0)
     return fmt::format(
         "the samples of class {} lean to that name rather than to {} hardly more than those of the "

@@ -178,8 +178,7 @@ TEST(Alignment, ANetworkThatHardlyEverSaysANameShowsWhatItMeansAllTheSame) {
     const Judged honest = reluctant(0.9, 3, seed, right);
     EXPECT_LT(honest.confusion.share(0, 0), 0.1);
     EXPECT_EQ(honest.why(), std::nullopt);
-    EXPECT_THAT(reluctant(0.9, 3, seed, swapped).why().value_or(""),
-                HasSubstr("these two look swapped"));
+    EXPECT_THAT(reluctant(0.9, 3, seed, swapped).why().value_or(""), HasSubstr("by that of 1"));
     EXPECT_TRUE(reluctant(0.9, 3, seed, shifted).why());
     // Right about all others and never about this class: that is not plausible.
     EXPECT_THAT(reluctant(3, 9, seed, right).why().value_or(""),

@@ -69,11 +69,13 @@ TEST(Npy, AMappedPopulationIsReadModelByModelWithoutACopy) {
   writer.commit();
   const SharedTensor loaded = load_array((folder / "logits.npy").string());
   EXPECT_TRUE(loaded.mapped);
-  const auto second = as_float_matrix(slice(loaded, 1));
+  const auto model = [&](std::size_t index) {
+    return TensorView{loaded.dtype, {2, 4}, loaded.bytes.subspan(index * 32, 32), "one model"};
+  };
+  const auto second = as_float_matrix(model(1));
   ASSERT_TRUE(second);
-  EXPECT_EQ(second->rows(), 2U);
   EXPECT_EQ((*second)(1, 2), 14.F);
-  EXPECT_EQ(to_float_matrix(slice(loaded, 2))(0, 0), 16.F);
+  EXPECT_EQ(to_float_matrix(model(2))(0, 0), 16.F);
 }
 
 TEST(Npy, AWriterThatStopsEarlyLeavesNothing) {

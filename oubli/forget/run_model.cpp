@@ -134,6 +134,11 @@ std::set<std::size_t> checked_batches(std::size_t samples, std::size_t batch, st
 // The extents of the positions of a sample, which must be those of its labels.
 std::vector<std::size_t> matched_positions(const ModelRunner& runner, const SampleSource& source,
                                            const Sample& example, const OnnxModel& model) {
+  if (!model.onnx_head().logit_rows.samples && runner.batch() != 1)
+    fail(ErrorCode::unfilterable,
+         "{}: {}: which of its answers are whose is not known; store the shapes in the file with "
+         "ONNX shape inference, or give --features and --labels",
+         model.path().string(), model.head_name());
   std::vector<std::size_t> positions = runner.run(std::span(&example, 1)).positions;
   if (std::ranges::equal(positions, source.positions())) return positions;
   const auto in_words = [](std::span<const std::size_t> extents) {

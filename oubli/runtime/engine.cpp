@@ -18,14 +18,20 @@ struct Answers {
   Matrix<float> rows;
   std::vector<std::size_t> positions;
 };
-Answers answers_in(const Tensor& tensor, const OnnxRows& where, bool per_position,
-                   std::size_t samples, std::size_t fed, std::size_t width,
-                   const std::string& what) {
-  const std::vector<std::size_t>& shape = tensor.shape;
+Answers answers_in(const Tensor& tensor, OnnxRows where, bool per_position, std::size_t samples,
+                   std::size_t fed, std::size_t width, const std::string& what) {
+  std::vector<std::size_t> shape = tensor.shape;
   if (where.entries >= shape.size() || shape[where.entries] != width ||
       where.samples.value_or(0) >= shape.size())
     fail(ErrorCode::unfilterable, "{}: {}, wanted {} along axis {}", what,
          describe(tensor.view(what)), width, where.entries);
+  if (where.with_positions && where.samples && shape[*where.samples] % fed == 0) {
+    const auto axis = shape.begin() + static_cast<std::ptrdiff_t>(*where.samples);
+    const std::size_t positions = *axis / fed;
+    *axis = fed;
+    shape.insert(axis + 1, positions);
+    if (where.entries > *where.samples) ++where.entries;
+  }
   // Anything but the rows of each sample would give one the rows of another.
   if (where.samples && shape[*where.samples] != fed)
     fail(ErrorCode::unfilterable,

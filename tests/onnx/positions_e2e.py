@@ -66,6 +66,14 @@ def make(folder):
     rows = [node("Reshape", ["l", "s"], ["r"]), node("Softmax", ["r"], ["y"], axis=1)]
     rows_out = [values("l", ["n", "t", K]), values("y", ["rows", K])]
     add("tokens_rows", body + head + rows, wb + [ints("s", [-1, K])], rows_out, sequence("t"))
+    # One row for each position of each sample, as TensorFlow writes a layer over a sequence.
+    flat = [node("Reshape", ["f", "rows"], ["fr"]), node("Gemm", ["fr", "W", "b"], ["lr"])]
+    back = [node("Reshape", ["lr", "back"], ["l"]), softmax, arg]
+    for name, first in (("tokens_gemm", "n"), ("tokens_gemm_unknown", "m")):
+        outputs = [values(v, [first, T, K]) for v in ("l", "y")]
+        outputs.append(values("a", [first, T], TensorProto.INT64))
+        numbers = wb + [ints("rows", [-1, P]), ints("back", [-1, T, K])]
+        add(name, body + flat + back, numbers, outputs, sequence())
     add(
         "ctc",
         body
@@ -187,7 +195,8 @@ def log_softmax(z):
     return z - np.log(np.exp(z).sum(1, keepdims=True))
 
 
-SEQUENCES = ("tokens", "tokens_free", "tokens_spelled", "tokens_rows", "ctc", "columns")
+SEQUENCES = ("tokens", "tokens_free", "tokens_spelled", "tokens_rows", "tokens_gemm", "ctc")
+SEQUENCES += ("columns",)
 MAPS = ("segmentation", "segmentation_flat")
 
 
@@ -369,6 +378,16 @@ class Positions(OnnxCase):
             swapped = np.array([0, 2, 1, 3, 4])[data["y"]]
             np.savez(self.at("swapped.npz"), x=data["x"], y=swapped)
             self.forget(name, "--class", GONE, "--data", self.at("swapped.npz"), code=4)
+
+    @needs_runtime
+    def test_rows_of_nobody_knows_which_sample(self):
+        data = ["--data", self.at("tokens.npz")]
+        text = self.forget("tokens_gemm_unknown", "--class", GONE, *data, code=4)
+        self.assertIn("which of its answers are whose is not known", " ".join(text.split()))
+        arrays = ["--features", self.at("token_f.npy"), "--labels", self.at("token_y.npy")]
+        self.forget("tokens_gemm_unknown", "--class", GONE, *arrays)
+        run = self.receipt()["run_on_random_inputs"]
+        self.assertEqual(run["outputs"]["l"], "the logits")
 
     @needs_runtime
     def test_a_mean_over_positions_is_one_answer(self):

@@ -82,6 +82,7 @@ class OnnxAxisWalker::Regrouping {
   }
 
   OnnxAxes axes() {
+    if (splits_rows()) return rows_split();
     OnnxAxes result(wanted_.size());
     std::size_t front = 0;
     for (; front < wanted_.size() && !is_rest(front); ++front) result[front] = take(front, true);
@@ -107,6 +108,39 @@ class OnnxAxisWalker::Regrouping {
   bool is_rest(std::size_t place) const {
     return wanted_[place].source.empty() && wanted_[place].extent.value == -1;
   }
+  bool is_single(std::size_t place) const {
+    return wanted_[place].source.empty() && wanted_[place].extent.value == 1;
+  }
+
+  // Rows that become several axes, while the classes, last before, stay last.
+  bool splits_rows() const {
+    if (left_.size() != 2 || !from_[left_[0]].is(Axis::Role::samples) || wanted_.size() < 3 ||
+        !from_[left_[1]].is(Axis::Role::classes))
+      return false;
+    std::size_t several = 0;
+    for (std::size_t place = 0; place < wanted_.size(); ++place)
+      if (!is_single(place)) ++several;
+    const onnx::Shapes::Entry& last = wanted_.back();
+    const std::optional<Axis> meant = walker_.axis_of_(last);
+    return several > 2 &&
+           (meant ? meant->is(Axis::Role::classes)
+                  : last.node != nullptr && last.extent.value == from_[left_[1]].extent);
+  }
+  OnnxAxes rows_split() const {
+    OnnxAxes result(wanted_.size(), Axis{Axis::Role::single, 1});
+    bool first = true;
+    for (std::size_t place = 0; place + 1 < wanted_.size(); ++place) {
+      if (is_single(place)) continue;
+      result[place] =
+          first ? Axis{Axis::Role::samples} : Axis{Axis::Role::positions, std::nullopt, place + 1};
+      first = false;
+    }
+    result.back() = from_[left_[1]];
+    if (!walker_.axis_of_(wanted_.back()))
+      walker_.spell_out(node_, 1, wanted_.back(), spelled_out_);
+    return result;
+  }
+
   const Axis* next(bool front) const {
     if (left_.empty()) return nullptr;
     return &from_[front ? left_.front() : left_.back()];

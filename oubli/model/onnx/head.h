@@ -66,6 +66,7 @@ struct OnnxTail {
 struct OnnxRows {
   std::size_t entries = 1;
   std::optional<std::size_t> samples = 0;  // nothing: it is not known which
+  bool with_positions = false;  // that axis counts the positions of each sample, too, in its order
 };
 
 // The last layer of a classifier in an ONNX graph.

@@ -173,7 +173,25 @@ void OnnxTailWalker::flatten(const Node& node, State state) {
 
 void OnnxTailWalker::reshape(const Node& node, State state) {
   state.rank_follows = false;
-  rearranged(node, state, axes_.reshape(node, state.axes, head_.tail.shapes));
+  OnnxAxes axes = axes_.reshape(node, state.axes, head_.tail.shapes);
+  const bool before = state.spatial();
+  state.axes = axes;
+  if (!before && state.spatial() && !state.averaged) rows_have_positions(node, axes);
+  rearranged(node, state, std::move(axes));
+}
+
+void OnnxTailWalker::rows_have_positions(const Node& node, const OnnxAxes& axes) {
+  const auto samples = static_cast<std::size_t>(
+      std::ranges::find(axes, Axis::Role::samples, &Axis::role) - axes.begin());
+  const onnx::Shapes::Shape* const shape = shapes_.shape(node.outputs[0]);
+  const auto entries = shapes_.entries(node, 1);
+  const bool known = (shape != nullptr && samples < shape->size() && (*shape)[samples].batch) ||
+                     (entries && samples < entries->size() && (*entries)[samples].extent.batch);
+  head_.per_position = true;
+  for (OnnxRows* const rows : {&head_.feature_rows, &head_.logit_rows}) {
+    rows->with_positions = known;
+    if (!known) rows->samples.reset();
+  }
 }
 
 void OnnxTailWalker::squeeze(const Node& node, State state) {

@@ -106,6 +106,8 @@ class OnnxTailWalker {
   void rearranged(const onnx::Node& node, State state, OnnxAxes axes);
   void flatten(const onnx::Node& node, State state);
   void reshape(const onnx::Node& node, State state);
+  // Behind a Reshape that tells samples and positions apart, which the layer has in one axis.
+  void rows_have_positions(const onnx::Node& node, const OnnxAxes& axes);
   void squeeze(const onnx::Node& node, State state);
   // A stored value of a single element.
   [[nodiscard]] std::optional<double> single_number(const std::string& value) const;

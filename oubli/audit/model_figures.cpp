@@ -105,6 +105,17 @@ Projected project(std::span<const float> sketch, std::span<const double> directi
   return made;
 }
 
+// Whether two sketches are not further apart than that: mostly a few numbers tell.
+bool within(std::span<const float> a, std::span<const float> b, double reach) {
+  const double most = reach * reach;
+  double squares = 0;
+  for (std::size_t i = 0; i < a.size() && squares <= most; ++i) {
+    const double difference = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    squares += difference * difference;
+  }
+  return squares <= most;
+}
+
 }  // namespace
 
 std::optional<SameModel> same_model(const PopulationPass& a, const PopulationPass& b) {
@@ -133,7 +144,9 @@ std::optional<SameModel> same_model(const PopulationPass& a, const PopulationPas
       const std::size_t i = all[turned ? m : n].model, j = all[turned ? n : m].model;
       if (found && std::pair(i, j) >= std::pair(found->first, found->second)) continue;
       const bool exactly = a.fingerprint[i] == b.fingerprint[j];
-      if (exactly || alike(a.sketch.row(i), b.sketch.row(j))) found = {i, j, exactly};
+      if (exactly || (within(a.sketch.row(i), b.sketch.row(j), all[n].reach) &&
+                      alike(a.sketch.row(i), b.sketch.row(j))))
+        found = {i, j, exactly};
     }
   }
   return found;

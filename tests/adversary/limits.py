@@ -151,7 +151,10 @@ def write_zip_entries(path, n):
 
 
 def run(folder, words, seconds=60):
-    """Exit code, seconds of processor time, peak MB, messages."""
+    """Exit code, seconds of processor time, peak MB, messages. @classes: --class for each line."""
+    if words[-1] == "@classes":
+        with open(os.path.join(folder, "classes")) as file:
+            words = [*words[:-1], "--class", *file.read().split()]
     process = subprocess.Popen(
         [OUBLI, *map(str, words)],
         cwd=folder,
@@ -303,6 +306,35 @@ def means_keys_case(n):
     return write, n, (words,)
 
 
+def audit_case(n, shape, *words, features=None):
+    """Two populations: shape(count) is networks, samples, retained and forgotten classes;
+    features(count) are columns of one network each."""
+
+    def write(folder, count):
+        rng = np.random.default_rng(0)
+        networks, samples, kept, forgotten = shape(count)
+        labels = np.arange(samples) % (kept + forgotten)
+        np.save(os.path.join(folder, "y.npy"), labels)
+        for name in ("seen", "unseen"):
+            logits = rng.standard_normal((networks, samples, kept)).astype(np.float32)
+            known = np.flatnonzero(labels < kept)
+            logits[:, known, labels[known]] += 4
+            np.save(os.path.join(folder, name + ".npy"), logits)
+            if features:
+                columns = rng.standard_normal((1, samples, features(count)))
+                np.save(os.path.join(folder, name + "-f.npy"), columns.astype(np.float32))
+        with open(os.path.join(folder, "classes"), "w") as file:
+            file.write("\n".join(str(c) for c in range(kept, kept + forgotten)))
+
+    files = "--seen seen.npy --unseen unseen.npy --labels y.npy --ignore-accuracy --json".split()
+    if features:
+        files += ["--features", "seen-f.npy", "--unseen-features", "unseen-f.npy"]
+    return write, n, (["audit", *files, *words, "@classes"],)
+
+
+# What remains is one attack that reads every number once: others take longer by their nature.
+ONE_ATTACK = "--attack logistic --directions 0 --bootstrap 0 --forgotten-only".split()
+
 CASES = {
     "nodes and initializers": onnx_case(nodes_and_initializers, 60000),
     "foreign outputs": onnx_case(foreign_outputs, 30000),
@@ -321,6 +353,12 @@ CASES = {
     "keys of a means file": means_keys_case(300_000),
     "features, two equal means": means_case(20, None, twins=True),
     "classes": means_case(None, 2),
+    "audit, networks": audit_case(30000, lambda n: (n, 10, 2, 1), *ONE_ATTACK),
+    "audit, forgotten classes": audit_case(200, lambda n: (6, 2 * n, 2, n), *ONE_ATTACK),
+    "audit, retained classes": audit_case(60, lambda n: (2, n + 1, n, 1), "--directions", 0),
+    "audit, features": audit_case(
+        20000, lambda n: (4, 60, 2, 1), *ONE_ATTACK, features=lambda n: n
+    ),
 }
 
 

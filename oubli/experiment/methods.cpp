@@ -26,6 +26,16 @@ std::size_t hidden_of(const MethodsPlan& plan) {
   return plan.hidden != 0 ? plan.hidden : usual_hidden(plan.experiment);
 }
 
+// Networks retrained without each class are of the folder's smallest size.
+void require_size(const RunFolder& folder, const MethodsPlan& plan) {
+  const std::size_t hidden = folder.config().parts[0].hidden;
+  if (hidden != hidden_of(plan))
+    fail(ErrorCode::usage,
+         "{}: networks retrained without each class have {} units; take --hidden {} or another "
+         "folder",
+         folder.path().string(), hidden, hidden);
+}
+
 // The stage of short_retraining() whose time a whole retraining's is told from.
 constexpr const char* kTimed = "retraining, 3 epochs";
 constexpr double kTimedEpochs = 3;
@@ -282,11 +292,7 @@ std::optional<MethodsResult> run_methods(Scheduler& scheduler, const fs::path& p
     return to_text(json(folder->config()), -1);
   });
   if (!folder) folder = RunFolder::attach(path, json::parse(shared).get<RunConfig>());
-  if (folder->config().parts[0].hidden != hidden_of(plan))
-    fail(ErrorCode::usage,
-         "{}: has networks of {} units, retrained ones of each class are of these; "
-         "take --hidden {} or another folder",
-         path.string(), folder->config().parts[0].hidden, folder->config().parts[0].hidden);
+  require_size(*folder, plan);
   const TrialData data = load_trial_data(folder->config());
 
   // What is left to do, in the main process's view; others get their tasks from it.

@@ -8,11 +8,12 @@
 
 namespace oubli {
 
-// The label of a row that does not count. Files say so by -1, or by PyTorch's ignore_index, -100.
+// The label of a row that does not count. Files say so by PyTorch's ignore_index, -100, and, of
+// positions, by -1. (In a plain list -1 is more likely a class that was not found.)
 inline constexpr std::uint32_t kNoLabel = 0xFFFFFFFF;
 
 // Labels of any shape, in their order: one for each row, which may be a position of a sample.
-// Error{bad_input} if they are no integers in [0, classes), -1 or -100.
+// Error{bad_input} if they are no integers in [0, classes) and do not say so.
 [[nodiscard]] std::vector<std::uint32_t> to_row_labels(const TensorView& tensor,
                                                        std::size_t classes);
 

@@ -22,7 +22,9 @@ TEST(RowLabels, OfAnyShapeAndSomeDoNotCount) {
 }
 
 TEST(RowLabels, OthersAreRefused) {
-  for (const std::int64_t wrong : {3, -2, -99}) {
+  const Tensor one = labels_of({0, -100}, {2});
+  EXPECT_EQ(count_unlabelled(to_row_labels(one.view("y"), 3)), 1U);
+  for (const std::int64_t wrong : {3, -1, -2, -99}) {
     const Tensor labels = labels_of({0, wrong}, {2});
     EXPECT_THROW((void)to_row_labels(labels.view("y"), 3), Error) << wrong;
   }

@@ -186,8 +186,11 @@ assert (r['W'] == plain['W']).all() and r['b'].shape == (1, 5) and (r['b'][0] ==
     EXPECT_THAT(bad.err, HasSubstr("named like the bias of W"));
     EXPECT_FALSE(fs::exists(folder_ / "x.npz"));
   }
-  EXPECT_EQ(run("forget number.npz --weights W --no-bias --method naive --class 2 -o y.npz").code,
-            0);
+  EXPECT_EQ(
+      run("forget number.npz --weights W --no-bias --rows-are-classes --method naive --class 2 "
+          "-o y.npz")
+          .code,
+      0);
 }
 
 TEST_F(ForgetCli, TellsWhatStaysAndWhatWasRead) {

@@ -58,7 +58,7 @@ std::size_t line_count(const std::string& text) {
 
 void remark_on_left_out(const CalibrationData& data) {
   if (data.left_out == 0) return;
-  remark(fmt::format("note: {} of {} rows have no label (-1 or -100) and are left out",
+  remark(fmt::format("note: {} of {} rows have no label (-100, of positions also -1) and are left out",
                      data.left_out, data.left_out + data.samples()));
 }
 

@@ -22,7 +22,7 @@ class Answers : public ::testing::Test {
     AtomicFile file(folder_ / "head.npz", false);
     NpzWriter writer(file);
     const Matrix<double> weights(3, 2, {1, 0, 0, 1, 1, 1});
-    writer.add("W", tensor_view(weights.view(), "W"));
+    writer.add("fc.weight", tensor_view(weights.view(), "fc.weight"));
     writer.finish();
     file.commit();
   }

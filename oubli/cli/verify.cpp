@@ -100,13 +100,14 @@ void replay(const PreparationOptions& used, ModelOptions& options) {
   given.colour = used.colour;
 }
 
-// Where several matrices could be the head, the receipt says how large it is.
+// Where several matrices could be the head, or either side of one the classes, the receipt says how
+// large it is.
 std::unique_ptr<ModelFile> open_head(const std::string& path, HeadChoice choice,
                                      const ReceiptPart& head) {
   try {
     return ModelFile::open(path, choice);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::usage || !choice.weights.empty()) throw;
+    if (error.code() != ErrorCode::usage || (!choice.weights.empty() && choice.transposed)) throw;
   }
   choice.classes = head["classes"].whole_number();
   choice.features = head["features"].whole_number();

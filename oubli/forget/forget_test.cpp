@@ -271,7 +271,7 @@ TEST(Forget, ACopyOfTheForgottenRowIsReported) {
     writer.finish();
     out.commit();
   }
-  const auto model = ModelFile::open(folder / "in.npz", {.weights = "W"});
+  const auto model = ModelFile::open(folder / "in.npz", {.weights = "W", .transposed = false});
   ForgetInputs inputs{.model = model.get()};
   ForgetRequest request;
   request.forget = {1};

@@ -263,7 +263,8 @@ void RunComparison::count_right(const ModelOutputs& before, const ModelOutputs& 
 }
 
 void RunComparison::compare_outputs(const ModelOutputs& before, const ModelOutputs& after) {
-  for (const auto& [name, old_output] : before.values) {
+  for (const auto& [key, old_output] : before.values) {
+    const std::string& name = key;  // for the lambda below: clang 14 captures no binding
     const auto found = after.values.find(name);
     if (found == after.values.end())
       fail(ErrorCode::self_check, "the new model has no output '{}'; nothing was written", name);

@@ -22,6 +22,8 @@ using ::testing::HasSubstr;
 using testing::run_python;
 using testing::TempFolder;
 
+const HeadChoice kRows{.transposed = false};  // nothing in these files says so
+
 // A signed deletion, done once for all tests: old.npz, old-means.npz, new.npz with its receipt,
 // key.
 class Verify : public ::testing::Test {
@@ -44,7 +46,7 @@ class Verify : public ::testing::Test {
       writer.finish();
       out.commit();
     }
-    old_ = ModelFile::open(folder_ / "old.npz");
+    old_ = ModelFile::open(folder_ / "old.npz", kRows);
     ClassMeans means(5, 7);
     means.add(rows.view(), labels);
     {
@@ -57,7 +59,7 @@ class Verify : public ::testing::Test {
     original_.means = read_means(folder_ / "means.npz");
     original_.means_files = {digest_of("means", folder_ / "means.npz")};
     forget(original_, folder_ / "new.npz", std::nullopt);
-    new_ = ModelFile::open(folder_ / "new.npz");
+    new_ = ModelFile::open(folder_ / "new.npz", kRows);
     receipt_ = parse_receipt(read_text_file(receipt_path(folder_ / "new.npz")), "receipt");
   }
 
@@ -128,7 +130,7 @@ TEST_F(Verify, AChoiceMadeOnDataIsVerifiedFromMeansAndTheOtherWayRound) {
   const auto receipt =
       parse_receipt(read_text_file(receipt_path(folder_ / "by-data.npz")), "receipt");
   ASSERT_NE(receipt["solver"]["chosen"], receipt_["solver"]["chosen"]);
-  const auto by_data = ModelFile::open(folder_ / "by-data.npz");
+  const auto by_data = ModelFile::open(folder_ / "by-data.npz", kRows);
 
   VerifyInputs inputs = everything();
   inputs.model = by_data.get();
@@ -310,7 +312,7 @@ TEST_F(Verify, ALaterReceiptNamesTheEarlierOne) {
   next.means = read_means(means_path(folder_ / "new.npz"));
   const fs::path first = receipt_path(folder_ / "new.npz");
   forget(next, folder_ / "newer.npz", first);
-  const auto newer = ModelFile::open(folder_ / "newer.npz");
+  const auto newer = ModelFile::open(folder_ / "newer.npz", kRows);
   const auto receipt = parse_receipt(read_text_file(receipt_path(folder_ / "newer.npz")), "");
   VerifyInputs inputs;
   inputs.model = newer.get();
@@ -362,7 +364,7 @@ TEST_F(Verify, StopsWhenAskedTo) {
 TEST_F(Verify, NamesThatAreNotUtf8AreReplacedAndNotesRefused) {
   const fs::path odd = folder_ / "n\xE9w.npz";
   forget(original_, odd, std::nullopt);
-  const auto model = ModelFile::open(odd);
+  const auto model = ModelFile::open(odd, kRows);
   const auto receipt = parse_receipt(read_text_file(receipt_path(odd)), "");
   EXPECT_EQ(receipt["output"]["files"][0]["name"], "n\uFFFDw.npz");
   VerifyInputs inputs = everything();

@@ -151,13 +151,26 @@ const TensorInfo* find_bias(std::span<const TensorInfo> tensors, const TensorInf
   return floats == 2 ? only : nullptr;
 }
 
+// What the name of a matrix says about it: PyTorch and scikit-learn have classes in rows, Keras in
+// columns.
+std::optional<bool> transposed_by_name(const std::string& name) {
+  const std::string word =
+      lower(split(name.ends_with('_') ? name.substr(0, name.size() - 1) : name).word);
+  if (word == "kernel") return true;
+  if (word == "weight" || word == "coef") return false;
+  return std::nullopt;
+}
+
 // Whether W is features x classes.
 bool is_transposed(const TensorInfo& weights, const TensorInfo* bias, const HeadChoice& choice,
                    const std::string& path) {
   const std::size_t rows = weights.shape[0];
   const std::size_t cols = weights.shape[1];
   if (choice.transposed) return *choice.transposed;
-  if (rows == cols) return lower(split(weights.name).word) == "kernel";
+  const std::optional<bool> by_name = transposed_by_name(weights.name);
+  const bool known = choice.classes || choice.features;
+  // Where data is given, it tells whether the sides of a square were mistaken for each other.
+  if (rows == cols && (by_name || known)) return by_name.value_or(false);
   // Each thing known says which side counts classes; the first that speaks decides, and validate()
   // refuses a bias of the wrong length.
   const auto says = [&](std::optional<std::size_t> classes) -> std::optional<bool> {
@@ -170,8 +183,16 @@ bool is_transposed(const TensorInfo& weights, const TensorInfo* bias, const Head
     if (choice.features == cols) transposed = false;
     if (choice.features == rows) transposed = true;
   }
-  if (!transposed && bias != nullptr) transposed = says(element_count(bias->shape, path));
-  return transposed.value_or(lower(split(weights.name).word) == "kernel");
+  if (!transposed && bias != nullptr && rows != cols)
+    transposed = says(element_count(bias->shape, path));
+  if (!transposed) transposed = by_name;
+  if (!transposed)
+    fail(ErrorCode::usage,
+         "{}: {}: nothing says whether its rows or its columns are the classes ({} classes of {} "
+         "features, or {} of {}): say --rows-are-classes or --transposed, or give data, means or "
+         "--class-names, which tell",
+         path, describe(weights), rows, cols, cols, rows);
+  return *transposed;
 }
 
 // Other tensors that may belong to the classes.

@@ -14,8 +14,8 @@ namespace oubli {
 // Unless named, W is: the only float matrix; or the only one with a usual name of a last layer
 // (fc.weight, classifier.weight, head.weight, W, ...). The bias is the vector that goes by the
 // matching name, or the only vector of a fitting length. The side of W that counts classes is told
-// by what is known of classes and features, by the bias, by the names (.weight: rows, kernel:
-// columns), else it is the rows, as in PyTorch.
+// by what is known of classes and features, by the bias, by the names (.weight, coef: rows, kernel:
+// columns); what nothing tells is asked for.
 struct NamedHead {
   std::string weights;
   std::string bias;         // empty: none

@@ -259,7 +259,7 @@ def inspect(model, *, classes=None, progress=None, **options: Any) -> dict:
     Options are those of `forget_file` that name the head, the data and the method.
 
     >>> import numpy as np, oubli
-    >>> np.savez("head.npz", W=np.eye(4, 8, dtype="float32"))
+    >>> np.savez("head.npz", W=np.eye(4, 8, dtype="float32"), b=np.zeros(4, "float32"))
     >>> head = oubli.inspect("head.npz")["head"]
     >>> head["classes"], head["features"], head["dtype"]
     (4, 8, 'float32')
@@ -296,7 +296,7 @@ def verify(
     its `result` then says which.
 
     >>> import numpy as np, oubli
-    >>> np.savez("old.npz", W=np.eye(4, 8))
+    >>> np.savez("old.npz", W=np.eye(4, 8), b=np.zeros(4))
     >>> receipt = oubli.forget_file("old.npz", classes=[2], output="cut.npz", method="naive")
     >>> result = oubli.verify(receipt.path, model="cut.npz", original="old.npz")
     >>> result["passed"], [step["state"] for step in result["steps"] if step["state"] == "FAILED"]

@@ -18,7 +18,7 @@ std::unique_ptr<ModelFile> small_model(const std::filesystem::path& path,
   writer.add("W", to_tensor(MatrixView<const double>(weights)).view(""));
   writer.finish();
   out.commit();
-  return ModelFile::open(path);
+  return ModelFile::open(path, {.transposed = false});
 }
 
 StoredMeans small_means() {

@@ -66,7 +66,7 @@ TEST(ArrayModel, FindsTheHeadWhereThereIsOneAnswer) {
   EXPECT_EQ(found(layers, {.classes = 9}), "l1: 9 x 7");
   EXPECT_EQ(found(layers, {.features = 9}), "l1: 7 x 9");
   EXPECT_EQ(found(layers, {.weights = "l2", .transposed = true}), "l2: 7 x 4");
-  EXPECT_EQ(found({{"W", {3, 5}}, {"b", {3}}}, {.bias = ""}), "W: 3 x 5");
+  EXPECT_EQ(found({{"W", {3, 5}}, {"b", {3}}}, {.bias = "", .classes = 3}), "W: 3 x 5");
 }
 
 TEST(ArrayModel, RefusesToGuess) {
@@ -77,9 +77,15 @@ TEST(ArrayModel, RefusesToGuess) {
   const Error ambiguous = refusal({{"l1", {7, 9}}, {"l2", {4, 7}}});
   EXPECT_EQ(ambiguous.code(), ErrorCode::usage);
   EXPECT_THAT(ambiguous.what(), HasSubstr("l1 (<f4 [7, 9]), l2 (<f4 [4, 7])"));
+  // 400 x 10 may be 400 classes; to delete a feature instead of a class is the worst of answers.
+  const Error sides = refusal({{"W", {400, 10}}});
+  EXPECT_EQ(sides.code(), ErrorCode::usage);
+  EXPECT_THAT(sides.what(), HasSubstr("400 classes of 10 features, or 10 of 400"));
+  EXPECT_EQ(refusal({{"W", {7, 7}}, {"b", {7}}}).code(), ErrorCode::usage);
   EXPECT_EQ(refusal({{"b", {7}}}).code(), ErrorCode::unfilterable);
   EXPECT_EQ(refusal({{"W", {7, 3}, DType::f64}}, {.weights = "Wx"}).code(), ErrorCode::bad_input);
-  EXPECT_EQ(refusal({{"W", {7, 3}}, {"c", {4}}}, {.bias = "c"}).code(), ErrorCode::bad_input);
+  EXPECT_EQ(refusal({{"W", {7, 3}}, {"c", {4}}}, {.bias = "c", .transposed = false}).code(),
+            ErrorCode::bad_input);
   EXPECT_EQ(refusal({{"W", {7, 3, 2}}}, {.weights = "W"}).code(), ErrorCode::bad_input);
 }
 

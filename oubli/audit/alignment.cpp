@@ -48,7 +48,7 @@ std::vector<std::uint32_t> cycle_in(const std::map<std::uint32_t, std::uint32_t>
     std::vector<std::uint32_t> cycle{at};
     for (std::uint32_t next = names.at(at); next != at; next = names.at(next))
       cycle.push_back(next);
-    std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+    std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());
     return cycle;
   }
   return {};

@@ -23,8 +23,9 @@ double epsilon_of(double false_positive, double false_negative) {
 
 // Whether none of `others` lies between two of `values`: an attack is always right.
 bool lie_together(std::span<const double> values, std::span<const double> others) {
-  const auto [low, high] = std::ranges::minmax(values);
-  return std::ranges::none_of(others, [&](double other) { return low <= other && other <= high; });
+  const auto range = std::ranges::minmax(values);
+  return std::ranges::none_of(
+      others, [&](double other) { return range.min <= other && other <= range.max; });
 }
 
 // Of more than kQualityThresholds places where a threshold can stand: those around the lowest and

@@ -205,8 +205,7 @@ std::vector<std::size_t> forgotten_classes(const Options& options,
 
 std::vector<std::size_t> chosen_answers(std::vector<std::size_t> answers) {
   std::ranges::sort(answers);
-  const auto repeated = std::ranges::unique(answers);
-  answers.erase(repeated.begin(), repeated.end());
+  answers.erase(std::unique(answers.begin(), answers.end()), answers.end());
   return answers;
 }
 

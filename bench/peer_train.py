@@ -54,7 +54,7 @@ def network():
                 *blocks,
                 nn.AdaptiveMaxPool2d(1),
                 nn.Flatten(),
-                nn.Linear(256, 40)
+                nn.Linear(256, 40),
             ),
             (1, 112, 92),
             40,

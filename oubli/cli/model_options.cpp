@@ -58,8 +58,9 @@ std::size_t line_count(const std::string& text) {
 
 void remark_on_left_out(const CalibrationData& data) {
   if (data.left_out == 0) return;
-  remark(fmt::format("note: {} of {} rows have no label (-100, of positions also -1) and are left out",
-                     data.left_out, data.left_out + data.samples()));
+  remark(
+      fmt::format("note: {} of {} rows have no label (-100, of positions also -1) and are left out",
+                  data.left_out, data.left_out + data.samples()));
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include "oubli/model/name_agreement.h"
 #include "oubli/model/name_text.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/error.h"
+#include "oubli/model/name_agreement.h"
 
 namespace oubli {
 namespace {

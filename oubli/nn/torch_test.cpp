@@ -119,11 +119,11 @@ TEST_P(Torch, SameLossAndGradients) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, Torch,
                          ::testing::Values(Case{"Mlp", mlp_network(), 32},
-                                         Case{"Cnn64", cnn_network(64), 32},
-                                         Case{"Cnn256Rest", cnn_network(256), 16},
-                                         Case{"Cnn1024", cnn_network(1024), 32},
-                                         Case{"Residual", residual_network(), 8},
-                                         Case{"Inversion", inversion_network(), 32}),
+                                           Case{"Cnn64", cnn_network(64), 32},
+                                           Case{"Cnn256Rest", cnn_network(256), 16},
+                                           Case{"Cnn1024", cnn_network(1024), 32},
+                                           Case{"Residual", residual_network(), 8},
+                                           Case{"Inversion", inversion_network(), 32}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -2,7 +2,6 @@
 """wrong_model.py OUBLI: a wrong model must not pass (NumPy and python3-onnx are the oracles)."""
 import json
 import os
-import shutil
 import unittest
 
 from adversary import B, Case, D, K, P, W, W1, classifier, external, run_body, tensor

@@ -1,6 +1,7 @@
 // Forgets class 1 of a 3 x 2 head through the installed library.
-#include <cstdio>
 #include <oubli/oubli.h>
+
+#include <cstdio>
 
 int main() {
   const oubli::Matrix<double> weights(3, 2, {2, 0, 0, 2, -1, -1});

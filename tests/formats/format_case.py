@@ -80,7 +80,7 @@ class FormatCase(unittest.TestCase):
             self.at(new),
             "--original",
             self.at(old),
-            *words
+            *words,
         )
 
     def receipt(self, new):

@@ -92,12 +92,7 @@ class Forget(OnnxCase):
                 )
 
     def test_the_graph_alone_says_what_the_head_is(self):
-        for words in (
-            ["--bias", "b"],
-            ["--no-bias"],
-            ["--transposed"],
-            ["--rows-are-classes"],
-        ):
+        for words in (["--bias", "b"], ["--no-bias"], ["--transposed"], ["--rows-are-classes"]):
             self.assertIn(
                 "the graph of an .onnx file says these",
                 self.forget("gemm", "--class", 1, "--method", "naive", *words, code=2),

@@ -293,7 +293,7 @@ class Images(OnnxCase):
                         "naive",
                         "--data",
                         self.at("as_" + extension),
-                        *(["--mean", shift] if shift else [])
+                        *(["--mean", shift] if shift else []),
                     )
                     run = json.load(open(self.at("new.onnx.receipt.json")))["run"]
                     self.assertEqual(

@@ -76,7 +76,7 @@ class Maker:
         domains=(),
         run=True,
         checker=True,
-        code=4
+        code=4,
     ):
         if inputs is None:
             shape = ["n", 3, 4, 4] if image else ["n", D]

@@ -159,7 +159,7 @@ class Names(OnnxCase):
                 "own_names",
                 "--class",
                 "Biene",
-                *names(["Ameise", "Biene", "Katze", "Hund", "Elch"])
+                *names(["Ameise", "Biene", "Katze", "Hund", "Elch"]),
             ),
         )
         names(parts.NAMES[::-1])
@@ -216,7 +216,7 @@ class Names(OnnxCase):
                     "label2id": {n: i for i, n in enumerate(listed)},
                     "text": '"é\\',
                 },
-                **style
+                **style,
             )
             for _ in range(depth):
                 text = json.dumps({"name": "it's", "inner": text, "size": 3}, **style)

@@ -108,7 +108,7 @@ class OnnxCase(unittest.TestCase):
             self.model(name),
             "--json",
             *words,
-            env=env
+            env=env,
         )
         self.assertEqual(got, code, (name, words, stdout, stderr))
         return {

@@ -109,13 +109,9 @@ def make(folder):
         "segmentation",
         image_body
         + conv
-        + [
-            node("Softmax", ["l"], ["y"], axis=1),
-            node("ArgMax", ["l"], ["a"], axis=1, keepdims=1),
-        ],
+        + [node("Softmax", ["l"], ["y"], axis=1), node("ArgMax", ["l"], ["a"], axis=1, keepdims=1)],
         conv_wb,
-        maps
-        + [values("y", ["n", K, H, WIDE]), values("a", ["n", 1, H, WIDE], TensorProto.INT64)],
+        maps + [values("y", ["n", K, H, WIDE]), values("a", ["n", 1, H, WIDE], TensorProto.INT64)],
         image,
     )
     add(

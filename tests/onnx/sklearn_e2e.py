@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """sklearn_e2e.py OUBLI: scikit-learn's classifiers in ONNX files. scikit-learn says what the old
 file must give, ONNX Runtime what both give."""
-import os
 import unittest
 import warnings
 
@@ -107,7 +106,7 @@ class Sklearn(OnnxCase):
         self.labels = WORDS[self.digit]
         fitted = LogisticRegression(max_iter=60).fit(scaler.transform(self.images), self.labels)
         self.write("scaled", graphs.linear(fitted, before=scaler, zipped=False))
-        text = self.forget("scaled", "--class", "two", *self.data(fitted))
+        self.forget("scaled", "--class", "two", *self.data(fitted))
         self.assertNotIn("two", open(self.at("new.onnx"), "rb").read().decode("latin-1"))
         c = fitted.classes_.tolist().index("two")
         left = np.delete(fitted.predict_proba(scaler.transform(self.images)), c, 1)

@@ -47,7 +47,7 @@ printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$header" >"$root/tmp/head.npy"
 printf '\0\0\x80\x3f\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\x80\x3f\0\0\x80\x3f' >>"$root/tmp/head.npy"
 use "$prefix/usr/bin/oubli" --version
 use "$prefix/usr/bin/oubli" forget "$prefix/tmp/head.npy" --class 1 --method naive \
-  -o "$prefix/tmp/new.npy" >"$work/said" || { cat "$work/said"; die "forget"; }
+  --rows-are-classes -o "$prefix/tmp/new.npy" >"$work/said" || { cat "$work/said"; die "forget"; }
 grep -q '2 left' "$work/said" || die "forget said: $(cat "$work/said")"
 use "$prefix/usr/bin/oubli" verify "$prefix/tmp/new.npy.receipt.json" | head -1
 use "$prefix/usr/bin/oubli" get-data --help | grep -q fashion-mnist || die "get-data"

@@ -84,7 +84,8 @@ bool is_usual_head_name(const std::string& name) {
 }
 
 std::string describe(const TensorInfo& info) {
-  return fmt::format("{} ({} [{}])", info.name, info.dtype_name, fmt::join(info.shape, ", "));
+  return fmt::format("{} ({} [{}])", info.name.empty() ? "the array" : info.name, info.dtype_name,
+                     fmt::join(info.shape, ", "));
 }
 
 std::string bias_name_for(const std::string& weights_name) {

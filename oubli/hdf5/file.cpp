@@ -53,8 +53,8 @@ std::vector<std::string_view> Hdf5File::texts(const Hdf5Attribute& attribute) co
     const auto length = load_le<std::uint32_t>(attribute.value, at);
     const auto heap = load_le<std::uint64_t>(attribute.value, at + 4);
     const auto index = load_le<std::uint32_t>(attribute.value, at + 12);
-    if (heap == 0) {
-      found.emplace_back();
+    if (heap == 0) {  // empty; it stands where its place is told
+      found.push_back(as_text(attribute.value.subspan(at, 0)));
       continue;
     }
     const auto object = heap_objects_.find({heap, index});

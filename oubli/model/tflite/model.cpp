@@ -109,8 +109,10 @@ TensorView TfliteModel::values_of(std::size_t index, Tensor& storage) const {
     const float scale = tensor.scales[tensor.scales.size() > 1 ? row : 0];
     const std::int64_t zero =
         tensor.zeros.empty() ? 0 : tensor.zeros[tensor.zeros.size() > 1 ? row : 0];
+    // In double, because a file may have any zero point.
     values[i] =
-        static_cast<double>(scale) * static_cast<double>(integer_at(bytes, tensor.type, i) - zero);
+        static_cast<double>(scale) *
+        (static_cast<double>(integer_at(bytes, tensor.type, i)) - static_cast<double>(zero));
   }
   storage = to_tensor(values, DType::f32);
   storage.shape = shape;

@@ -15,14 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/training_steps.h"
 #include "oubli/base/file.h"
-#include "oubli/base/random.h"
 #include "oubli/data/load.h"
 #include "oubli/experiment/run_config.h"
-#include "oubli/nn/executor.h"
-#include "oubli/nn/images.h"
-#include "oubli/nn/kernels.h"
-#include "oubli/nn/optimizer.h"
 #include "oubli/nn/train.h"
 
 namespace {
@@ -42,42 +38,22 @@ void write_raw(const fs::path& path, const std::vector<T>& values) {
   write_file(path, std::as_bytes(std::span(values)));
 }
 
-std::uint64_t model_number(std::size_t model) {
+nn::TrainOptions options_of(std::size_t model) {
   Trial trial;
   trial.hidden = 256;
   trial.role = Role::seen;
   trial.model = model;
-  return trial_number(trial);
+  nn::TrainOptions options;
+  options.batch = kBatch;
+  options.seed = kSeed;
+  options.model = trial_number(trial);
+  return options;
 }
 
-// As train() does, step by step, with looks at the network between epochs.
-class Retraining {
+class Retraining : public TrainingSteps {
  public:
   Retraining(const ImageSet& set, std::size_t model)
-      : set_(set),
-        spec_(nn::residual_network(set.classes())),
-        model_(model_number(model)),
-        executor_(compile(spec_), kBatch, nn::Executor::Mode::training),
-        store_(executor_.import_parameters(nn::Network(spec_, kSeed, model_).parameters())),
-        updater_(nn::Optimizer{}, compile(spec_), store_),
-        order_(set.size()) {}
-
-  // The losses of its steps.
-  std::vector<double> epoch(std::size_t number) {
-    std::iota(order_.begin(), order_.end(), 0U);
-    RandomStream random(kSeed, task_id("shuffle", {model_, number}));
-    random.shuffle(std::span(order_));
-    std::vector<double> losses;
-    for (std::size_t first = 0; first < order_.size(); first += kBatch) {
-      executor_.prepare(store_);
-      const std::vector<std::uint32_t> labels = forward(executor_, store_, first);
-      losses.push_back(nn::kernels::cross_entropy(executor_.logits(), spec_.classes, labels,
-                                                  executor_.logits_gradient().data()));
-      updater_.begin_step();
-      executor_.backward(store_, &updater_);
-    }
-    return losses;
-  }
+      : TrainingSteps(nn::residual_network(set.classes()), set, options_of(model)) {}
 
   void print_accuracies() {
     nn::ParameterStore copy = executor_.import_parameters(executor_.export_parameters(store_));
@@ -113,22 +89,8 @@ class Retraining {
     write_raw(folder / "pixels.u8", set_.pixels);
     write_raw(folder / "labels.u32", set_.labels);
   }
-  [[nodiscard]] const std::vector<std::uint32_t>& order() const { return order_; }
 
  private:
-  // The batch from `first` on; its labels.
-  std::vector<std::uint32_t> forward(nn::Executor& executor, nn::ParameterStore& store,
-                                     std::size_t first) const {
-    const nn::Shape shape{spec_.channels, spec_.height, spec_.width, false};
-    std::vector<std::uint32_t> labels;
-    for (std::size_t i = 0; i < kBatch; ++i) {
-      nn::to_channels_last(shape, set_.image(order_[first + i]),
-                           executor.input().data() + i * shape.size());
-      labels.push_back(set_.labels[order_[first + i]]);
-    }
-    executor.forward(store);
-    return labels;
-  }
   [[nodiscard]] double accuracy(const nn::ParameterStore& store) const {
     const nn::Network network(spec_, executor_.export_parameters(store));
     return nn::score(network.logits(set_), set_.labels).accuracy;
@@ -145,14 +107,6 @@ class Retraining {
       values.insert(values.end(), p.values.begin(), p.values.end());
     return values;
   }
-
-  const ImageSet& set_;
-  nn::NetworkSpec spec_;
-  std::uint64_t model_;
-  nn::Executor executor_;
-  nn::ParameterStore store_;
-  nn::Updater updater_;
-  std::vector<std::uint32_t> order_;
 };
 
 void retrain(std::size_t model, const fs::path& folder) {

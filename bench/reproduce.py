@@ -7,7 +7,13 @@ share the machine), and are scaled by counts: 300 networks of 6 epochs, 100 refi
 audits of 10 classes, each with 5-NN, 10 trees of depth 5, 50 stumps and KS over 1000 directions,
 logits observed. The audit's populations are the networks' logits with noise added, 100 + 100 of
 them, so that both sides work on the true number of points.
+
+bench/run reproduce --before PROGRAM [MODELS]: instead, the whole of `oubli reproduce mnist` (MODELS
+networks of each population, default 100) against an earlier version of the program, each with its
+own defaults, in turn: processor seconds of the training, of the audits, and of both. Target: at
+most 1.25 times as much.
 """
+import argparse
 import os
 import resource
 import subprocess
@@ -29,12 +35,10 @@ build = Path(os.environ.get("OUBLI_BUILD", "build/bench"))
 torch.set_num_threads(1)
 
 
-def ours(*arguments):
+def ours(*arguments, program=build / "oubli"):
     """CPU seconds of one oubli command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [build / "oubli", "-q", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([program, "-q", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -134,6 +138,27 @@ def line(case, own, peer, target):
     print(f"{case:<44} {own:10.2f} s {peer:12.2f} s {peer / own:8.1f}x   {target}", flush=True)
 
 
+def against_before(before, models):
+    """What is trained stays for the audits, so that each part is measured alone."""
+    print(f"{'processor seconds':<17} {'before':>12} {'now':>12} {'ratio':>8}   target")
+    with tempfile.TemporaryDirectory() as temporary:
+        totals = [0.0, 0.0]
+        for part, options in (("training", ["--train-only"]), ("audits", [])):
+            times = []
+            for version, program in enumerate((before, build / "oubli")):
+                run = Path(temporary) / str(version)
+                times.append(
+                    ours("reproduce", "mnist", "--models", models, "--run", run, *options,
+                         program=program)
+                )  # fmt: skip
+                totals[version] += times[-1]
+            print(f"{part:<17} {times[0]:12.1f} {times[1]:12.1f} {times[1] / times[0]:8.2f}",
+                  flush=True)  # fmt: skip
+        ratio = totals[1] / totals[0]
+        print(f"{'the whole':<17} {totals[0]:12.1f} {totals[1]:12.1f} {ratio:8.2f}   "
+              f"at most 1.25: {'met' if ratio <= 1.25 else 'MISSED'}")  # fmt: skip
+
+
 def main():
     print(f"{'case (CPU seconds, one core)':<44} {'ours':>12} {'peer':>14} {'ratio':>9}   target")
     with tempfile.TemporaryDirectory() as temporary:
@@ -200,4 +225,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--before", metavar="PROGRAM")
+    parser.add_argument("models", nargs="?", type=int, default=MODELS)
+    chosen = parser.parse_args()
+    sys.exit(against_before(chosen.before, chosen.models) if chosen.before else main())

@@ -1,6 +1,6 @@
 """bench/run train [ROUNDS [CASE ...]]: training and inference against PyTorch, one core, same
 network, data and batch. Cases: mlp cnn64 cnn256 cnn1024 residual workers; all unless some are
-named.
+named. The word `training` leaves inference out.
 
 Rates are samples per second of processor time, the median over rounds in which ours and PyTorch's
 runs alternate. PyTorch's inference is the best of channels first and last and several batch sizes.
@@ -16,7 +16,8 @@ import sys
 PROGRAM = os.path.join(os.environ["OUBLI_BUILD"], "train_bench")
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-CHOSEN = sys.argv[2:]
+CHOSEN = [word for word in sys.argv[2:] if word != "training"]
+KINDS = ("train",) if "training" in sys.argv[2:] else ("train", "infer")
 CORES = sorted(os.sched_getaffinity(0))
 
 
@@ -122,8 +123,9 @@ def main():
     for name, layers, samples, batch, train_target, infer_target in CASES:
         if CHOSEN and name not in CHOSEN:
             continue
-        compare("train", name, layers, samples, batch, train_target, peak)
-        compare("infer", name, layers, samples, batch, infer_target, peak)
+        for kind, target in (("train", train_target), ("infer", infer_target)):
+            if kind in KINDS:
+                compare(kind, name, layers, samples, batch, target, peak)
     if CHOSEN and "workers" not in CHOSEN:
         return
     if len(CORES) < 2:

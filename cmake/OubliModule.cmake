@@ -1,16 +1,16 @@
-# oubli_module(SOURCES a.cpp ... HEADERS a.h ... [TESTS a_test.cpp ...] [STATISTICAL_TESTS ...]
-#              [BENCHMARKS a_bench.cpp ...])
-# Adds the calling folder to the library. Tests of a folder of oubli/ and of all folders in it are one
+# oubli_module(SOURCES a.cpp ... PLAIN b.cpp ... HEADERS a.h ... [TESTS a_test.cpp ...]
+#              [STATISTICAL_TESTS ...] [BENCHMARKS a_bench.cpp ...])
+# Adds the calling folder to the library: SOURCES compute, PLAIN do not (OubliTogether.cmake). Tests of a folder of oubli/ and of all folders in it are one
 # program, oubli_<folder>_test, with label `unit`; STATISTICAL_TESTS another, with label `statistical`;
 # each benchmark is a program.
 function(oubli_module)
-  cmake_parse_arguments(PARSE_ARGV 0 module "" "" "SOURCES;HEADERS;TESTS;STATISTICAL_TESTS;BENCHMARKS")
+  cmake_parse_arguments(PARSE_ARGV 0 module "" "" "SOURCES;PLAIN;HEADERS;TESTS;STATISTICAL_TESTS;BENCHMARKS")
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/oubli ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" folder ${folder})
   list(TRANSFORM module_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM module_PLAIN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM module_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  target_sources(oubli PRIVATE ${module_SOURCES})
-  oubli_together(${module_SOURCES})
+  oubli_add_sources(SOURCES ${module_SOURCES} PLAIN ${module_PLAIN})
   oubli_add_headers(${module_HEADERS})
   if(OUBLI_BUILD_TESTS AND module_TESTS)
     oubli_test(oubli_${folder}_test LABEL unit SOURCES ${module_TESTS})

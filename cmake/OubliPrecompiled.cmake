@@ -9,12 +9,22 @@ endif()
 set(OUBLI_PRECOMPILED_HEADERS
   <algorithm> <array> <cmath> <cstddef> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
   <memory> <numeric> <optional> <set> <span> <stop_token> <string> <string_view> <utility> <vector>
-  <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
+  <fmt/format.h> <fmt/ranges.h>)
+# Whoever includes it has its parser compiled, used or not.
+set(OUBLI_PRECOMPILED_JSON <nlohmann/json.hpp>)
+set(OUBLI_PRECOMPILED_EIGEN <Eigen/Cholesky> <Eigen/Eigenvalues> <Eigen/LU> <Eigen/QR>)
 
 # Precompiled headers for `target`: the common ones and those named.
 function(oubli_precompile target)
   if(OUBLI_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE ${OUBLI_PRECOMPILED_HEADERS} ${ARGN})
+  endif()
+endfunction()
+
+# For `target` the headers of `other`, which is compiled with the same options.
+function(oubli_precompile_as other target)
+  if(OUBLI_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${other})
   endif()
 endfunction()
 
@@ -29,7 +39,7 @@ function(oubli_precompile_test target)
     add_executable(oubli_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cpp)
     target_link_libraries(oubli_test_headers PRIVATE oubli oubli_flags oubli_dependencies
                           GTest::gtest_main GTest::gmock)
-    oubli_precompile(oubli_test_headers <gtest/gtest.h> <gmock/gmock.h>)
+    oubli_precompile(oubli_test_headers ${OUBLI_PRECOMPILED_JSON} <gtest/gtest.h> <gmock/gmock.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM oubli_test_headers)
 endfunction()

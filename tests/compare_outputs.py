@@ -3,8 +3,9 @@
 
 For changes that must not change results: run it once, with the program before and after. Both get
 the same made-up data and models, and their networks, logits, audits, receipts, new models, run
-folders and tables are compared byte for byte. Both must be built with the same flags. Pages are not
-compared.
+folders and tables are compared byte for byte; and what becomes of model files of every format, of
+signed evidence, pages about receipts and audits, help and refusals. Both must be built with the
+same flags. The page of a run is not compared.
 """
 
 import os
@@ -96,12 +97,14 @@ def forget(program, folder):
             "3",
             "--class",
             "7",
+            "--ignore-accuracy",  # a random head
             "--method",
             method,
             "--features",
             "seen-0-f.npy",
             "--labels",
             "y.npy",
+            "--ignore-accuracy",  # the head was made up
             "-o",
             f"out/{method}.npz",
         )
@@ -211,8 +214,55 @@ def reproduce(program, folder):
     (folder / "results.json").write_bytes(run(program, folder, *common, "--json"))
 
 
+def outcome(program, folder, *words):
+    """What a command that may be refused says, and how it ends."""
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True)
+    return b"exit %d\n" % done.returncode + done.stdout + done.stderr
+
+
+def formats(program, folder):
+    """Every seed of the fuzz tests of models: what it is, and what becomes of it. Some refuse."""
+    (folder / "formats").mkdir()
+    for kind in ("folder", "hdf5", "npy", "npz", "onnx", "pickle", "safetensors", "tflite"):
+        for seed in sorted((Path(__file__).parent / "fuzz" / kind).iterdir()):
+            copy = f"formats/{kind}-{seed.name}"
+            (folder / copy).write_bytes(seed.read_bytes())
+            said = outcome(program, folder, "inspect", copy, "--full")
+            for method in ("naive", "centre"):
+                options = ("--class", "1", "--method", method, "--full", "-o", f"{copy}-{method}")
+                said += outcome(program, folder, "forget", copy, *options)
+            (folder / f"{copy}.txt").write_bytes(said)
+
+
+def evidence(program, folder, keys):
+    """Signed receipts and statements, what checking them says, and the pages about them."""
+    given = ("--features", "seen-0-f.npy", "--labels", "y.npy")
+    for key in ("ed25519", "ecdsa-p256"):
+        new = f"out/{key}.npz"
+        options = ("--class", "3", "--ignore-accuracy", *given, "--sign", keys / key, "-o", new)
+        said = outcome(program, folder, "forget", "head.npz", *options)
+        public = f"{keys / key}.pub"
+        for receipt in (f"out/{key}.npz.receipt.json", f"out/{key}.npz.intoto.jsonl"):
+            checks = ("--key", public, "--original", "head.npz", *given, "--json")
+            said += outcome(program, folder, "verify", receipt, "--model", new, *checks)
+        (folder / f"{key}.txt").write_bytes(said)
+    receipt = "out/ed25519.npz.receipt.json"
+    run(program, folder, "report", receipt, "-o", "receipt.html")
+    run(program, folder, "report", "audit.json", receipt, "--full", "-o", "both.html")
+
+
+def texts(program, folder):
+    """The help of every command, and some refusals."""
+    commands = "inspect means forget keygen verify audit invert predict report reproduce sign"
+    said = outcome(program, folder, "--help")
+    for command in (*commands.split(), "status", "train"):
+        said += outcome(program, folder, command, "--help")
+        said += outcome(program, folder, command, "--jobs", "010", "--nothing")
+    (folder / "texts.txt").write_bytes(said)
+
+
 def contents(folder):
-    """Every file that must be the same: no trials (times), run.json (the build) or pages."""
+    """Every file that must be the same: no trials (times), run.json (the build) or its page."""
     skip = ("run/trials/", "run/underway/", "run/run.", "run/report.html")
     names = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
     return {name: (folder / name).read_bytes() for name in names if not name.startswith(skip)}
@@ -224,6 +274,9 @@ def main():
         work = Path(temporary)
         make_data(work / "data" / "mnist")
         os.environ["OUBLI_DATA"] = str(work / "data")
+        (work / "keys").mkdir()
+        for key in ("ed25519", "ecdsa-p256"):
+            run(programs[0], work / "keys", "keygen", "--type", key, "-o", key)
         random_head = np.random.default_rng(1)
         outputs = []
         for name, program in zip(("old", "new"), programs):
@@ -242,6 +295,9 @@ def main():
             forget(program, folder)
             audit(program, folder)
             reproduce(program, folder)
+            formats(program, folder)
+            evidence(program, folder, work / "keys")
+            texts(program, folder)
             outputs.append(contents(folder))
             folder.rename(work / name)
         old, new = outputs

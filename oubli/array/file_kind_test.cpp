@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "oubli/array/array_file.h"
-#include "oubli/array/zip.h"
+#include "oubli/array/zip_writer.h"
 #include "tests/test_support.h"
 
 namespace oubli {

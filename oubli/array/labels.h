@@ -8,6 +8,10 @@
 
 namespace oubli {
 
+// Class labels: an integer tensor of rank 1 (or n x 1) with values in [0, classes).
+// Error{bad_input}, naming the tensor, if it is none.
+[[nodiscard]] std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes);
+
 // The label of a row that does not count. Files say so by PyTorch's ignore_index, -100, and, of
 // positions, by -1. (In a plain list -1 is more likely a class that was not found.)
 inline constexpr std::uint32_t kNoLabel = 0xFFFFFFFF;

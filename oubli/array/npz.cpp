@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "oubli/array/npy.h"
+#include "oubli/base/utf8.h"
 
 namespace oubli {
 namespace {
@@ -29,14 +30,6 @@ void add_tensor(ZipWriter& zip, const std::string& name, const TensorView& tenso
   zip.add(name + std::string(kSuffix), pieces, deflate, stamp);
 }
 
-void add_utf8(std::string& text, std::uint32_t code) {
-  const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) return add(code);
-  const unsigned more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes after the first
-  add((0xFF00U >> (more + 1) & 0xFFU) | (code >> (6 * more) & 0x3FU));
-  for (unsigned i = more; i-- > 0;) add(0x80 | (code >> (6 * i) & 0x3F));
-}
-
 // NumPy's arrays of text, "|S5" (bytes) or "<U5" (code points of four bytes), as lines: elements of
 // a fixed length, filled up with zeros. Bytes may be text, too. Empty for other types.
 std::string lines_of(const std::string& dtype_name, std::span<const std::byte> elements) {
@@ -50,7 +43,7 @@ std::string lines_of(const std::string& dtype_name, std::span<const std::byte> e
     if (letters != 0 && i % letters == 0) text.push_back('\n');
     std::uint32_t code = 0;
     std::memcpy(&code, elements.data() + i * size, size);
-    if (wide && code != 0) add_utf8(text, code);
+    if (wide && code != 0) append_utf8(text, code);
     if (!wide && code != 0) text.push_back(static_cast<char>(code));
   }
   return text;

@@ -7,6 +7,7 @@
 
 #include "oubli/array/array_file.h"
 #include "oubli/array/zip.h"
+#include "oubli/array/zip_writer.h"
 
 namespace oubli {
 

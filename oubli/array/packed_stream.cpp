@@ -91,9 +91,10 @@ struct PackedWriter::Stream {
 PackedWriter::PackedWriter(AtomicFile& out, Packing packing) : out_(out) {
   if (packing == Packing::none) return;
   stream_ = std::make_unique<Stream>();
-  constexpr int kLevel = 3;  // joblib's own
-  const int window = MAX_WBITS + (packing == Packing::gzip ? kGzipHeader : 0);
-  if (::deflateInit2(&stream_->stream, kLevel, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+  const bool bare = packing == Packing::deflate;
+  const int level = bare ? Z_DEFAULT_COMPRESSION : 3;  // joblib's own
+  const int window = bare ? -MAX_WBITS : MAX_WBITS + (packing == Packing::gzip ? kGzipHeader : 0);
+  if (::deflateInit2(&stream_->stream, level, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
 }
 

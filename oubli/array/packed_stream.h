@@ -10,8 +10,9 @@
 
 namespace oubli {
 
-// A file that is compressed as a whole, as joblib and gzip do it.
-enum class Packing { none, zlib, gzip };
+// How a file is compressed as a whole, as joblib and gzip do it; deflate, without any header, is
+// what entries of zip archives have.
+enum class Packing { none, zlib, gzip, deflate };
 
 // By its first bytes.
 [[nodiscard]] Packing packing_of(std::string_view start);
@@ -22,7 +23,7 @@ enum class Packing { none, zlib, gzip };
 [[nodiscard]] std::vector<std::byte> unpack_stream(std::span<const std::byte> packed,
                                                    const std::string& what);
 
-// Writes such a file; nothing is compressed if the packing is none.
+// Writes such a stream; nothing is compressed if the packing is none.
 class PackedWriter {
  public:
   PackedWriter(AtomicFile& out, Packing packing);

@@ -133,6 +133,21 @@ void write_header(AtomicFile& out, std::span<const std::string> entries) {
   out.write(header);
 }
 
+// Every byte of the elements belongs to one tensor.
+void require_covered(std::vector<Extent> extents, std::size_t bytes, const std::string& path) {
+  std::ranges::sort(extents, {}, [](const Extent& e) { return std::pair(e.begin, e.end); });
+  std::size_t reached = 0;
+  for (const Extent& extent : extents) {
+    if (extent.begin != reached)
+      fail(ErrorCode::bad_input, "{}: {} between bytes {} and {} of the elements", path,
+           extent.begin < reached ? "tensors overlap" : "a gap", std::min(extent.begin, reached),
+           std::max(extent.begin, reached));
+    reached = extent.end;
+  }
+  if (reached != bytes)
+    fail(ErrorCode::bad_input, "{}: {} bytes after the last tensor", path, bytes - reached);
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> shared)
@@ -185,17 +200,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const MappedFile> shared)
   if (cursor.peek() != '\0' || cursor.position() < header.size())
     cursor.broken("text after the header");
 
-  std::ranges::sort(extents, {}, [](const Extent& e) { return std::pair(e.begin, e.end); });
-  std::size_t reached = 0;
-  for (const Extent& extent : extents) {
-    if (extent.begin != reached)
-      fail(ErrorCode::bad_input, "{}: {} between bytes {} and {} of the elements", path,
-           extent.begin < reached ? "tensors overlap" : "a gap", std::min(extent.begin, reached),
-           std::max(extent.begin, reached));
-    reached = extent.end;
-  }
-  if (reached != data.size())
-    fail(ErrorCode::bad_input, "{}: {} bytes after the last tensor", path, data.size() - reached);
+  require_covered(std::move(extents), data.size(), path);
 }
 
 std::vector<ArrayFile::Words> SafetensorsFile::words() const {
@@ -271,21 +276,6 @@ void SafetensorsFile::rewrite(AtomicFile& out, std::span<const TensorEdit> edits
                    fmt::format("\"__metadata__\":{}", metadata_));
   write_header(out, entries);
   for (const auto& [place, index] : data_order) out.write(items[index].bytes);
-}
-
-void write_safetensors(AtomicFile& out, std::span<const NamedTensor> tensors,
-                       std::string_view metadata_json) {
-  std::vector<std::string> entries;
-  if (!metadata_json.empty()) entries.push_back(fmt::format("\"__metadata__\":{}", metadata_json));
-  std::size_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const Extent extent{offset, offset + tensor.bytes.size()};
-    entries.push_back(
-        header_entry(nlohmann::json(name).dump(), code_of(tensor.dtype), tensor.shape, extent));
-    offset = extent.end;
-  }
-  write_header(out, entries);
-  for (const auto& [name, tensor] : tensors) out.write(tensor.bytes);
 }
 
 }  // namespace oubli

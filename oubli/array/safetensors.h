@@ -36,12 +36,4 @@ class SafetensorsFile final : public ArrayFile {
   std::size_t metadata_position_ = 0;  // it stood before this tensor
 };
 
-// A new file of `tensors`, in this order. `metadata_json` is an object of texts, or empty.
-struct NamedTensor {
-  std::string name;
-  TensorView tensor;
-};
-void write_safetensors(AtomicFile& out, std::span<const NamedTensor> tensors,
-                       std::string_view metadata_json = {});
-
 }  // namespace oubli

@@ -75,8 +75,6 @@ template <typename T>
 // first one's position.
 [[nodiscard]] Matrix<double> to_matrix(const TensorView& tensor);
 [[nodiscard]] std::vector<double> to_vector(const TensorView& tensor);
-// Class labels: an integer tensor of rank 1 (or n x 1) with values in [0, classes).
-[[nodiscard]] std::vector<std::uint32_t> to_labels(const TensorView& tensor, std::size_t classes);
 // first_row is added to the row reported, for values that are a block of something larger.
 void require_finite(MatrixView<const double> values, const std::string& what,
                     std::size_t first_row = 0);

@@ -37,19 +37,6 @@ TEST(Tensor, ElementCountRefusesOverflow) {
             std::string::npos);
 }
 
-TEST(Tensor, LabelsMustBeIntegersInRange) {
-  const auto labels = vector_of<std::int64_t>(DType::i64, {0, 2, 1});
-  EXPECT_EQ(to_labels(labels.view("y"), 3), (std::vector<std::uint32_t>{0, 2, 1}));
-  EXPECT_EQ(message_of([&] { (void)to_labels(labels.view("y"), 2); }),
-            "y: label 2 at position 1, wanted 0 to 1");
-  const auto negative = vector_of<std::int64_t>(DType::i64, {-1});
-  EXPECT_NE(message_of([&] { (void)to_labels(negative.view("y"), 2); }).find("-1"),
-            std::string::npos);
-  const auto floats = vector_of<float>(DType::f32, {0.F});
-  EXPECT_NE(message_of([&] { (void)to_labels(floats.view("y"), 2); }).find("float32"),
-            std::string::npos);
-}
-
 TEST(Tensor, RequireFiniteSaysWhere) {
   Matrix<double> matrix(2, 2);
   require_finite(matrix.view(), "x");

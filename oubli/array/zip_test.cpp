@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "oubli/array/zip_writer.h"
 #include "oubli/base/random.h"
 #include "tests/test_support.h"
 

@@ -1,10 +1,12 @@
+#include "oubli/array/zip_writer.h"
+
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "oubli/array/zip.h"
+#include "oubli/array/packed_stream.h"
 #include "oubli/array/zip_format.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/file_chunks.h"
@@ -32,32 +34,9 @@ std::string without_zip64(Bytes extra, const std::string& what) {
 }
 
 void deflate_to(AtomicFile& out, std::span<const Bytes> pieces) {
-  z_stream stream{};
-  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
-    throw std::bad_alloc();
-  const struct Ender {
-    z_stream* stream;
-    ~Ender() { ::deflateEnd(stream); }
-  } ender{&stream};
-  std::vector<std::byte> buffer(std::size_t{1} << 16);
-  const auto run = [&](Bytes in, int flush) {
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
-    stream.avail_in = static_cast<uInt>(in.size());
-    do {
-      stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-      stream.avail_out = static_cast<uInt>(buffer.size());
-      (void)::deflate(&stream, flush);
-      out.write(std::span(buffer).first(buffer.size() - stream.avail_out));
-    } while (stream.avail_out == 0);
-  };
-  for (Bytes piece : pieces)
-    while (!piece.empty()) {
-      const auto part = piece.first(std::min<std::size_t>(piece.size(), std::size_t{1} << 30));
-      run(part, Z_NO_FLUSH);
-      piece = piece.subspan(part.size());
-    }
-  run({}, Z_FINISH);
+  PackedWriter writer(out, Packing::deflate);
+  for (const Bytes piece : pieces) writer.write(piece);
+  writer.finish();
 }
 
 // Sizes and offset as a directory record spells them: in 32 bits, or all ones there and 64 bits in
@@ -73,6 +52,64 @@ std::string zip64_extra(const Sizes& sizes, bool with_offset) {
   put(extra, static_cast<std::uint16_t>(fields.size()));
   return extra + fields;
 }
+
+// Zip64's extra field of a local header, where both sizes are always given.
+std::string zip64_sizes(const Sizes& sizes) {
+  std::string extra;
+  put(extra, kZip64Extra);
+  put(extra, std::uint16_t{16});
+  put(extra, sizes.size);
+  put(extra, sizes.packed);
+  return extra;
+}
+
+// An entry as NumPy writes it.
+struct NewEntry {
+  std::string_view name;
+  bool deflate;
+  std::uint32_t stamp;
+  std::uint32_t crc;
+  Sizes sizes;
+
+  // What both records have between the version that is needed and the length of the extra field.
+  void put_fields(std::string& record, std::uint32_t packed, std::uint32_t size) const {
+    put(record, std::uint16_t{0});
+    put(record, static_cast<std::uint16_t>(deflate ? 8 : 0));
+    put(record, stamp);
+    put(record, crc);
+    put(record, packed);
+    put(record, size);
+    put(record, static_cast<std::uint16_t>(name.size()));
+  }
+  [[nodiscard]] std::string local_header() const {
+    // Deflate can grow incompressible data by some 5 bytes in 16 kB; with that margin the choice
+    // can be made before the packed size is known.
+    const bool wide = sizes.size + sizes.size / 1024 + 1024 >= kFull32;
+    std::string local;
+    put(local, kLocalSignature);
+    put(local, static_cast<std::uint16_t>(wide ? 45 : 20));
+    put_fields(local, wide ? kFull32 : capped(sizes.packed), wide ? kFull32 : capped(sizes.size));
+    put(local, static_cast<std::uint16_t>(wide ? 20 : 0));
+    local += name;
+    if (wide) local += zip64_sizes(sizes);
+    return local;
+  }
+  [[nodiscard]] std::string directory_record() const {
+    const std::string extra = zip64_extra(sizes, true);
+    std::string record;
+    put(record, kDirectorySignature);
+    put(record, std::uint16_t{45 | (3 << 8)});  // made by version 4.5, Unix
+    put(record, static_cast<std::uint16_t>(extra.empty() ? 20 : 45));
+    put_fields(record, capped(sizes.packed), capped(sizes.size));
+    put(record, static_cast<std::uint16_t>(extra.size()));
+    put(record, std::uint16_t{0});
+    put(record, std::uint32_t{0});
+    put(record, std::uint32_t{0600U << 16});
+    put(record, capped(sizes.offset));
+    record += name;
+    return record + extra;
+  }
+};
 
 // Returns the check sum.
 std::uint32_t write_pieces(AtomicFile& out, std::span<const ZipPiece> pieces) {
@@ -93,65 +130,23 @@ std::uint32_t write_pieces(AtomicFile& out, std::span<const ZipPiece> pieces) {
 
 void ZipWriter::add(const std::string& name, std::span<const std::span<const std::byte>> pieces,
                     bool deflate, std::uint32_t stamp) {
-  Sizes sizes{0, 0, out_.size()};
+  NewEntry entry{name, deflate, stamp, 0, {0, 0, out_.size()}};
   unsigned long crc = 0;
   for (const Bytes piece : pieces) {
-    sizes.size += piece.size();
+    entry.sizes.size += piece.size();
     crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
   }
-  sizes.packed = sizes.size;
-  // Deflate can grow incompressible data by some 5 bytes in 16 kB; with that margin the choice can
-  // be made before the packed size is known.
-  const bool wide = sizes.size + sizes.size / 1024 + 1024 >= kFull32;
-  const auto method = static_cast<std::uint16_t>(deflate ? 8 : 0);
-  const auto header = [&] {
-    std::string local;
-    put(local, kLocalSignature);
-    put(local, static_cast<std::uint16_t>(wide ? 45 : 20));
-    put(local, std::uint16_t{0});
-    put(local, method);
-    put(local, stamp);
-    put(local, static_cast<std::uint32_t>(crc));
-    put(local, wide ? kFull32 : capped(sizes.packed));
-    put(local, wide ? kFull32 : capped(sizes.size));
-    put(local, static_cast<std::uint16_t>(name.size()));
-    put(local, static_cast<std::uint16_t>(wide ? 20 : 0));
-    local += name;
-    if (wide) {
-      put(local, kZip64Extra);
-      put(local, std::uint16_t{16});
-      put(local, sizes.size);
-      put(local, sizes.packed);
-    }
-    return local;
-  };
-  out_.write(header());
+  entry.crc = static_cast<std::uint32_t>(crc);
+  entry.sizes.packed = entry.sizes.size;
+  out_.write(entry.local_header());
   const std::uint64_t begin = out_.size();
   if (deflate)
     deflate_to(out_, pieces);
   else
     for (const Bytes piece : pieces) out_.write(piece);
-  sizes.packed = out_.size() - begin;
-  if (deflate) out_.write_at(sizes.offset, as_bytes(header()));
-
-  const std::string extra = zip64_extra(sizes, true);
-  put(directory_, kDirectorySignature);
-  put(directory_, std::uint16_t{45 | (3 << 8)});  // made by version 4.5, Unix
-  put(directory_, static_cast<std::uint16_t>(extra.empty() ? 20 : 45));
-  put(directory_, std::uint16_t{0});
-  put(directory_, method);
-  put(directory_, stamp);
-  put(directory_, static_cast<std::uint32_t>(crc));
-  put(directory_, capped(sizes.packed));
-  put(directory_, capped(sizes.size));
-  put(directory_, static_cast<std::uint16_t>(name.size()));
-  put(directory_, static_cast<std::uint16_t>(extra.size()));
-  put(directory_, std::uint16_t{0});
-  put(directory_, std::uint32_t{0});
-  put(directory_, std::uint32_t{0600U << 16});
-  put(directory_, capped(sizes.offset));
-  directory_ += name;
-  directory_ += extra;
+  entry.sizes.packed = out_.size() - begin;
+  if (deflate) out_.write_at(entry.sizes.offset, as_bytes(entry.local_header()));
+  directory_ += entry.directory_record();
   ++count_;
 }
 
@@ -164,13 +159,8 @@ void ZipWriter::copy(const ZipEntry& entry) {
     // The sizes followed the data; they go into the header, where they could have been at once.
     const std::string extra =
         without_zip64(entry.local_header.subspan(kLocalBytes + entry.name.size()), entry.name);
-    std::string wide;
-    if (sizes.size >= kFull32 || sizes.packed >= kFull32) {
-      put(wide, kZip64Extra);
-      put(wide, std::uint16_t{16});
-      put(wide, sizes.size);
-      put(wide, sizes.packed);
-    }
+    const bool is_wide = sizes.size >= kFull32 || sizes.packed >= kFull32;
+    const std::string wide = is_wide ? zip64_sizes(sizes) : "";
     const auto plain = static_cast<std::uint16_t>(flags & ~kDescriptorFlag);
     std::string fixed = local.substr(0, 6);
     put(fixed, plain);

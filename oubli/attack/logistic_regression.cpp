@@ -2,6 +2,7 @@
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 
@@ -17,9 +18,10 @@ constexpr std::size_t kRowsPerBlock = 256;
 
 // The penalised loss |w|^2 / 2 + C sum_i log(1 + exp(-s_i (w.x_i + b))), s = +-1, and at will its
 // gradient and Hessian. The intercept b is the last parameter and is not penalised.
+template <typename Number>
 class Objective {
  public:
-  Objective(MatrixView<const float> x, std::span<const std::uint8_t> y, double c)
+  Objective(MatrixView<const Number> x, std::span<const std::uint8_t> y, double c)
       : x_(x), y_(y), c_(c), size_(static_cast<Eigen::Index>(x.cols()) + 1) {}
 
   double value(const Vector& w) const { return evaluate(w, nullptr, nullptr); }
@@ -33,9 +35,9 @@ class Objective {
       const auto count = static_cast<Eigen::Index>(std::min(kRowsPerBlock, x_.rows() - begin));
       Rows block(count, size_);
       block.leftCols(d) =
-          Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
+          Eigen::Map<const Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
               x_.data() + begin * x_.cols(), count, d)
-              .cast<double>();
+              .template cast<double>();
       block.col(d).setOnes();
       const Vector z = block * w;
       Vector residual(count), weight(count);
@@ -65,11 +67,55 @@ class Objective {
   }
 
  private:
-  MatrixView<const float> x_;
+  MatrixView<const Number> x_;
   std::span<const std::uint8_t> y_;
   double c_;
   Eigen::Index size_;
 };
+
+// Weights, then the intercept, of the smallest loss.
+template <typename Number>
+Vector minimise(MatrixView<const Number> x, std::span<const std::uint8_t> y,
+                const LogisticRegressionOptions& options) {
+  const auto d = static_cast<Eigen::Index>(x.cols());
+  const Objective<Number> objective(x, y, options.inverse_penalty);
+  const double tolerance =
+      options.tolerance * options.inverse_penalty * static_cast<double>(x.rows());
+  Vector w = Vector::Zero(d + 1), gradient;
+  Eigen::MatrixXd hessian;
+  double value = objective.evaluate(w, &gradient, &hessian);
+  for (std::size_t iteration = 0; iteration < options.max_iterations; ++iteration) {
+    if (gradient.cwiseAbs().maxCoeff() <= tolerance) break;
+    // Where every point is far from the boundary the intercept's curvature may underflow.
+    hessian(d, d) += 1e-12;
+    const Vector step = hessian.template selfadjointView<Eigen::Lower>().ldlt().solve(gradient);
+    double length = 1;
+    while (length > 1e-10 &&
+           !(objective.value(w - length * step) <= value - 1e-4 * length * step.dot(gradient)))
+      length /= 2;
+    if (length <= 1e-10) break;  // as good as it gets in double
+    w -= length * step;
+    value = objective.evaluate(w, &gradient, &hessian);
+  }
+  return w;
+}
+
+// The same of fewer points than features. The penalty keeps the weights in the span of the points:
+// X = R'Q' with orthonormal columns of Q, w = Q v, |w| = |v|, and R' has as many columns as points.
+Vector minimise_in_span(MatrixView<const float> x, std::span<const std::uint8_t> y,
+                        const LogisticRegressionOptions& options) {
+  const auto n = static_cast<Eigen::Index>(x.rows()), d = static_cast<Eigen::Index>(x.cols());
+  const Eigen::MatrixXd points =
+      Eigen::Map<const Eigen::MatrixXf>(x.data(), d, n).cast<double>();  // its columns
+  const Eigen::HouseholderQR<Eigen::MatrixXd> qr(points);
+  const Rows few = qr.matrixQR().topRows(n).triangularView<Eigen::Upper>().transpose();
+  const Vector v = minimise(MatrixView<const double>(few.data(), x.rows(), x.rows()), y, options);
+  Vector w = Vector::Zero(d + 1);
+  w.head(n) = v.head(n);
+  w.head(d) = qr.householderQ() * Vector(w.head(d));
+  w[d] = v[n];
+  return w;
+}
 
 }  // namespace
 
@@ -83,25 +129,7 @@ LogisticRegression LogisticRegression::fit(MatrixView<const float> x,
   if (ones == 0 || ones == std::ssize(y))
     return {std::vector<double>(x.cols()), ones == 0 ? -1.0 : 1.0};
 
-  const Objective objective(x, y, options.inverse_penalty);
-  const double tolerance =
-      options.tolerance * options.inverse_penalty * static_cast<double>(x.rows());
-  Vector w = Vector::Zero(d + 1), gradient;
-  Eigen::MatrixXd hessian;
-  double value = objective.evaluate(w, &gradient, &hessian);
-  for (std::size_t iteration = 0; iteration < options.max_iterations; ++iteration) {
-    if (gradient.cwiseAbs().maxCoeff() <= tolerance) break;
-    // Where every point is far from the boundary the intercept's curvature may underflow.
-    hessian(d, d) += 1e-12;
-    const Vector step = hessian.selfadjointView<Eigen::Lower>().ldlt().solve(gradient);
-    double length = 1;
-    while (length > 1e-10 &&
-           !(objective.value(w - length * step) <= value - 1e-4 * length * step.dot(gradient)))
-      length /= 2;
-    if (length <= 1e-10) break;  // as good as it gets in double
-    w -= length * step;
-    value = objective.evaluate(w, &gradient, &hessian);
-  }
+  const Vector w = x.rows() < x.cols() ? minimise_in_span(x, y, options) : minimise(x, y, options);
   return {std::vector<double>(w.data(), w.data() + d), w[d]};
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "oubli/array/array_file.h"
+#include "oubli/array/labels.h"
 #include "oubli/attack/adaboost.h"
 #include "oubli/attack/attack.h"
 #include "oubli/attack/logistic_regression.h"

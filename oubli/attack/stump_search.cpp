@@ -98,22 +98,27 @@ StumpSearch::StumpSearch(MatrixView<const float> x, std::span<const std::uint8_t
     orders_[f].chunks = bins_.edges(f).size() + 1;
     orders_[f].points = points_by_chunk_.row(f);
     orders_[f].sorted.resize(orders_[f].chunks);
+    orders_[f].begin.resize(orders_[f].chunks + 1);
+    most_chunks_ = std::max(most_chunks_, orders_[f].chunks);
   }
+  for (Sides& sides : sides_)
+    for (PerChunk* sums :
+         {&sides.left0, &sides.left1, &sides.right0, &sides.right1, &sides.merit, &sides.bound})
+      sums->resize(most_chunks_ + 1);
   fill_chunks();
   for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
-    sums_[group].resize(features());
+    sums_[group] = GroupSums::for_overwrite(features(), most_chunks_);
     std::fill(weights_.data() + begin, weights_.data() + end, 1 / static_cast<double>(points_));
   });
 }
 
 void StumpSearch::fill_chunks() {
   // Of a group's points in every chunk of every feature: how many; then where the next one goes.
-  using PerChunkPlace = std::array<std::uint32_t, kMostChunks>;
-  std::array<std::vector<PerChunkPlace>, 2 * kGroups> places;
+  std::array<Matrix<std::uint32_t>, 2 * kGroups> places;
   for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
-    places[group].resize(features());
+    places[group] = Matrix<std::uint32_t>(features(), most_chunks_);
     for (std::size_t f = 0; f < features(); ++f) {
-      PerChunkPlace& count = places[group][f];
+      std::uint32_t* count = places[group].row(f).data();
       const std::uint16_t* chunk_of = chunk_of_.row(f).data();
       for (std::size_t i = begin; i < end; ++i) ++count[chunk_of[i]];
     }
@@ -123,13 +128,13 @@ void StumpSearch::fill_chunks() {
     std::uint32_t place = 0;
     for (std::size_t c = 0; c < order.chunks; ++c) {
       order.begin[c] = place;
-      for (auto& group : places) place += std::exchange(group[f][c], place);
+      for (auto& group : places) place += std::exchange(group(f, c), place);
     }
     order.begin[order.chunks] = place;
   }
   for_each_group([&](std::size_t group, std::size_t, std::size_t begin, std::size_t end) {
     for (std::size_t f = 0; f < features(); ++f) {
-      PerChunkPlace& place = places[group][f];
+      std::uint32_t* place = places[group].row(f).data();
       std::uint32_t* points = points_by_chunk_.row(f).data();
       const std::uint16_t* chunk_of = chunk_of_.row(f).data();
       for (std::size_t i = begin; i < end; ++i)
@@ -209,8 +214,8 @@ Stump StumpSearch::best() {
 void StumpSearch::sum_group(std::size_t group, std::size_t begin, std::size_t end) {
   const double* weights = weights_.data();
   for (std::size_t f = 0; f < features(); ++f) {
-    PerChunk& sums = sums_[group][f];
-    std::fill_n(sums.begin(), chunks(f), 0.0);
+    double* sums = sums_[group].row(f).data();
+    std::fill_n(sums, chunks(f), 0.0);
     const std::uint16_t* chunk_of = chunk_of_.row(f).data();
     for (std::size_t i = begin; i < end; ++i) sums[chunk_of[i]] += weights[i];
   }
@@ -219,12 +224,12 @@ void StumpSearch::sum_group(std::size_t group, std::size_t begin, std::size_t en
 void StumpSearch::sum_sides(std::size_t f) {
   auto& [left0, left1, right0, right1, merit, bound, highest, best] = sides_[f];
   const std::size_t count = chunks(f);
-  PerChunk zeros, ones;
+  std::array<double, kMostChunks> zeros, ones;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   for (std::size_t c = 0; c < count; ++c) {
     zeros[c] = ones[c] = 0;
     for (std::size_t group = 0; group < kGroups; ++group) {
-      zeros[c] += sums_[group][f][c];
-      ones[c] += sums_[kGroups + group][f][c];
+      zeros[c] += sums_[group](f, c);
+      ones[c] += sums_[kGroups + group](f, c);
     }
   }
   left0[0] = left1[0] = right0[count] = right1[count] = 0;

@@ -50,10 +50,10 @@ class StumpSearch {
  private:
   static constexpr std::size_t kMostChunks = Bins::kMostBins;
   static constexpr std::size_t kGroups = 4;  // of the points of one label
-  using PerChunk = std::array<double, kMostChunks + 1>;
+  using PerChunk = std::vector<double>;      // few points have few chunks
 
-  // What the points of a label's group weigh: in every chunk of every feature.
-  using GroupSums = std::vector<PerChunk>;
+  // What the points of a label's group weigh: features x chunks.
+  using GroupSums = Matrix<double>;
   // What lies left and right of where every chunk of a feature begins, and of its end. Both sides
   // are sums of what lies there: a difference of two large sums would not be 0 where nothing is.
   struct Sides {
@@ -66,8 +66,8 @@ class StumpSearch {
   // The points of a feature's chunks, one chunk after the other.
   struct Order {
     std::size_t chunks = 0;
-    std::array<std::uint32_t, kMostChunks + 1> begin{};  // of each chunk, and the end of the last
-    std::span<std::uint32_t> points;                     // by number within a chunk
+    std::vector<std::uint32_t> begin;  // of each chunk, and the end of the last
+    std::span<std::uint32_t> points;   // by number within a chunk
     // By value, of the chunks that were looked into: point << 1 | whether a split before it parts
     // different values.
     std::vector<std::vector<std::uint32_t>> sorted;
@@ -117,6 +117,7 @@ class StumpSearch {
   Matrix<float> values_;            // features x points
   Matrix<std::uint16_t> chunk_of_;  // features x points
   Bins bins_;                       // chunks are its bins
+  std::size_t most_chunks_ = 1;     // of any feature
   std::vector<Order> orders_;       // [feature]
   Matrix<std::uint32_t> points_by_chunk_;
   Matrix<double> weights_;        // 1 x points

@@ -9,6 +9,7 @@
 #include "oubli/audit/feature_figures.h"
 #include "oubli/audit/model_figures.h"
 #include "oubli/audit/recognition.h"
+#include "oubli/audit/sampling.h"
 #include "oubli/base/error.h"
 #include "oubli/base/workers.h"
 
@@ -129,9 +130,10 @@ void add_quality(AuditResult& result, const std::string& name, const PopulationP
   result.quality.push_back(std::move(figures));
 }
 
-void add_misclassification(AuditResult& result, const std::string& name,
-                           const PopulationPass& pass) {
+void add_misclassification(AuditResult& result, const std::string& name, const PopulationPass& pass,
+                           std::span<const std::size_t> audited) {
   for (std::size_t c = 0; c < pass.shares.size(); ++c) {
+    if (!std::ranges::binary_search(audited, result.forgotten[c])) continue;
     Misclassification bars{.label = result.forgotten[c], .population = name, .shares = {}};
     for (const auto& per_model : pass.shares[c]) bars.shares.push_back(mean_std(per_model));
     result.misclassification.push_back(std::move(bars));
@@ -259,7 +261,7 @@ ProbeFigures probe_layer(const FeatureLayer& layer, std::size_t label, const Aud
 }
 
 void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
-  for (const std::size_t label : result.forgotten) {
+  for (const std::size_t label : measured_classes(input.samples, options)) {
     for (const FeatureLayer& layer : input.features)
       result.probes.push_back(probe_layer(layer, label, input, options));
     if (!input.features.empty()) continue;
@@ -268,6 +270,24 @@ void add_probes(AuditResult& result, const AuditInput& input, const AuditOptions
     none.seen_reason = none.unseen_reason = "no features were given";
     result.probes.push_back(std::move(none));
   }
+}
+
+// Of the networks that attacks are made of, too.
+void add_forgetting(AuditResult& result, const AuditInput& input, const AuditOptions& options) {
+  const auto some = [&](const std::optional<Population>& population) {
+    return population ? std::optional(audited_networks(*population, options)) : std::nullopt;
+  };
+  const Population seen = audited_networks(input.seen, options),
+                   unseen = audited_networks(input.unseen, options);
+  const std::optional<Population> before = some(input.before), unseen2 = some(input.unseen2);
+  for (const std::size_t label : measured_classes(input.samples, options))
+    result.forgetting.push_back(forgetting_figures(
+        {seen, unseen, before ? &*before : nullptr, unseen2 ? &*unseen2 : nullptr}, input.samples,
+        label, options));
+  std::vector<const Population*> populations{&input.seen, &input.unseen};
+  if (input.unseen2) populations.push_back(&*input.unseen2);
+  if (std::string warning = sampling_warning(populations, input.samples, options); !warning.empty())
+    result.warnings.push_back(std::move(warning));
 }
 
 // The floor has the second unseen population in the place of the seen one.
@@ -340,8 +360,9 @@ void add_populations(AuditResult& result, const AuditInput& input, const AuditOp
   add_quality(result, "seen", seen);
   add_quality(result, "unseen", unseen);
   warn_of_chance(result, input.unseen, unseen, samples.classes - samples.forgotten.size());
-  add_misclassification(result, "seen", seen);
-  add_misclassification(result, "unseen", unseen);
+  const std::vector<std::size_t> audited = audited_classes(samples, options).forgotten;
+  add_misclassification(result, "seen", seen, audited);
+  add_misclassification(result, "unseen", unseen, audited);
   if (input.unseen2) {
     const PopulationPass unseen2 = pass_over(*input.unseen2, samples, options);
     check_distinct(*input.unseen2, unseen2);
@@ -399,11 +420,7 @@ AuditResult audit(const AuditInput& input, const AuditOptions& options, const Le
   result.options = options;
   add_populations(result, input, options);
   add_flips(result, input, options);
-  for (const std::size_t label : samples.forgotten)
-    result.forgetting.push_back(
-        forgetting_figures({input.seen, input.unseen, input.before ? &*input.before : nullptr,
-                            input.unseen2 ? &*input.unseen2 : nullptr},
-                           samples, label, options));
+  add_forgetting(result, input, options);
   add_leaks(result, input, options, floor);
   add_probes(result, input, options);
   if (input.unseen2) warn_of_sizes(result, input);

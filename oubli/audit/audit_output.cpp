@@ -49,6 +49,7 @@ void for_each_figure(const ObserverLeak& leak, std::span<const ObserverLeak> flo
                        : fmt::format("{}, {}", name, title),
           attack.*figure, at_floor != nullptr ? &(at_floor->*figure) : nullptr);
     }
+    if (!attack.splits.empty()) use(name + "_splits", "", attack.over_splits, nullptr);
   }
   for (const auto& [key, title, chart, figure] : kObserverFigures)
     use(key, title, leak.*figure, floor != nullptr ? &(floor->*figure) : nullptr);
@@ -225,6 +226,28 @@ std::string leaks_text(const AuditResult& result) {
   return leaks.text();
 }
 
+// The attacks that were repeated in other splits; nothing if none were.
+std::string splits_text(const AuditResult& result) {
+  using enum TextTable::Align;
+  TextTable table(
+      {{"classes"}, {"observer"}, {"attack"}, {"first split", right}, {"mean of all", right}});
+  std::size_t splits = 0;
+  for (const auto& [group, leaks] : {std::pair("forgotten", &result.leaks.forgotten),
+                                     std::pair("retained", &result.leaks.retained)})
+    for (const ObserverLeak& leak : *leaks)
+      for (const AttackLeak& attack : leak.attacks) {
+        if (attack.splits.empty()) continue;
+        splits = attack.splits.size();
+        table.add_row({group, std::string(name_of(leak.observer)), name_of(attack),
+                       cell(attack.advantage), cell(attack.over_splits)});
+      }
+  if (splits == 0) return {};
+  return fmt::format(
+      "\nAdvantages in {} splits of the models; intervals of the mean include the "
+      "variation\nfrom the models that attacks learn from:\n{}",
+      splits, table.text());
+}
+
 std::string quality_text(const AuditResult& result) {
   using enum TextTable::Align;
   TextTable quality({{"population"}, {"accuracy, retained", right}, {"loss, retained", right}});
@@ -272,7 +295,7 @@ std::string to_text(const AuditResult& result) {
       fmt::join(forgotten, ", "), result.models_seen, result.models_unseen, result.samples,
       result.classes);
   if (result.leaks_reason.empty())
-    text += leaks_text(result) + '\n' + verdict_text(result);
+    text += leaks_text(result) + splits_text(result) + '\n' + verdict_text(result);
   else
     text += fmt::format("Not given: {}.\n", result.leaks_reason);
   for (const std::string& warning : result.warnings) text += fmt::format("Warning: {}.\n", warning);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/audit/audit.h"
+#include "oubli/audit/resplit.h"
 #include "oubli/audit/test_populations.h"
 #include "oubli/base/error.h"
 
@@ -32,7 +33,10 @@ AuditResult example(bool with_floor) {
   input.features = {{"", made_population(wide, 5, "features"), {}}};
   input.samples = made_samples(made, labels);
   input.class_names = {"a", "\"b\"", "c\n", "d"};
-  return audit(input, {.images_forgotten = 7, .directions = 20, .bootstrap = 100, .seed = 3});
+  const AuditOptions options{.images_forgotten = 7, .directions = 20, .bootstrap = 100, .seed = 3};
+  AuditResult result = audit(input, options);
+  if (with_floor) add_splits(result.leaks, input.seen, input.unseen, input.samples, options, 2);
+  return result;
 }
 
 TEST(AuditResult, SurvivesTheRoundTrip) {
@@ -42,6 +46,9 @@ TEST(AuditResult, SurvivesTheRoundTrip) {
     EXPECT_EQ(json(read).dump(), written.dump());
     EXPECT_EQ(read.floor.has_value(), with_floor);
     EXPECT_EQ(read.options.images_forgotten, 7U);
+    EXPECT_EQ(read.leaks.forgotten.at(0).attacks.at(0).splits.size(), with_floor ? 2U : 0U);
+    EXPECT_EQ(to_csv(read).find("_splits") != std::string::npos, with_floor);
+    EXPECT_EQ(to_text(read).find("2 splits of the models") != std::string::npos, with_floor);
     EXPECT_EQ(to_csv(read), to_csv(example(with_floor)));
     EXPECT_EQ(to_text(read), to_text(example(with_floor)));
   }

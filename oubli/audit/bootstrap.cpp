@@ -82,6 +82,10 @@ double welch_degrees(double v1, std::size_t n1, double v2, std::size_t n2) {
   return v1 + v2 > 0 ? std::min(degrees(v1, v2), equal_spread) : equal_spread;
 }
 
+double welch_half_width(double v1, std::size_t n1, double v2, std::size_t n2) {
+  return student_t_975(welch_degrees(v1, n1, v2, n2)) * std::sqrt(v1 + v2);
+}
+
 double variance_of_share(std::span<const double> shares, std::size_t images) {
   const MeanStd figure = mean_std(shares);
   const auto models = static_cast<double>(shares.size());
@@ -95,8 +99,7 @@ std::pair<double, double> welch_interval(std::span<const double> first,
                                          std::span<const double> second, std::size_t images) {
   const double v1 = variance_of_share(first, images), v2 = variance_of_share(second, images);
   const double middle = mean_std(first).mean + mean_std(second).mean;
-  const double half =
-      student_t_975(welch_degrees(v1, first.size(), v2, second.size())) * std::sqrt(v1 + v2);
+  const double half = welch_half_width(v1, first.size(), v2, second.size());
   return {std::max(0.0, middle - half), std::min(2.0, middle + half)};
 }
 

@@ -60,6 +60,9 @@ inline constexpr std::size_t kFewModels = 6;
 // then.
 [[nodiscard]] double welch_degrees(double v1, std::size_t n1, double v2, std::size_t n2);
 
+// Half of the 95 % interval of the sum or difference of two such means: t times the standard error.
+[[nodiscard]] double welch_half_width(double v1, std::size_t n1, double v2, std::size_t n2);
+
 // The upper 2.5 % point of Student's t, from 1 degree of freedom on; within 0.01 %.
 [[nodiscard]] double student_t_975(double degrees);
 

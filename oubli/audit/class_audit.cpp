@@ -6,13 +6,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "oubli/audit/sampling.h"
 #include "oubli/base/error.h"
 
 namespace oubli {
 namespace {
 
-// Few directions give the error of the mean over many: they move together.
-constexpr std::size_t kJackknifeDirections = 32;
 constexpr std::size_t kDirectionsPerTask = 16;
 
 // The samples of a class that model `model` shows to attacks: all, or a random few.
@@ -21,7 +20,7 @@ std::vector<std::uint32_t> choose_images(std::size_t available, std::size_t want
                                          std::uint64_t side, std::uint64_t model) {
   std::vector<std::uint32_t> images(available);
   std::iota(images.begin(), images.end(), 0U);
-  if (wanted == 0 || wanted >= available) return images;
+  if (wanted >= available) return images;
   RandomStream random(seed, task_id("images", {label, side, model}));
   for (std::size_t i = 0; i < wanted; ++i)
     std::swap(images[i], images[i + random.below(available - i)]);
@@ -57,16 +56,28 @@ std::vector<AttackRow> attack_rows(const AuditOptions& options, Observer observe
   return rows;
 }
 
+KsDirections::KsDirections(std::size_t columns, std::size_t answers, const AuditOptions& options) {
+  const DirectionCounts counts = audited_directions(columns, answers, options);
+  left_out = counts.jackknife;
+  all = random_directions(counts.random + 1, columns, options.seed);
+  std::ranges::fill(all.row(counts.random),
+                    static_cast<float>(1 / std::sqrt(static_cast<double>(columns))));
+}
+
 ClassAudit::ClassAudit(const Population* const (&populations)[2], const ModelSplit (&splits)[2],
                        std::size_t label, bool forgotten, std::span<const std::uint32_t> samples,
-                       const AuditOptions& options, const ModelBootstrap& bootstrap)
+                       const AuditOptions& options, const ModelBootstrap& bootstrap,
+                       const KsDirections& directions)
     : options_(options),
       bootstrap_(bootstrap),
+      directions_(directions),
       models_{populations[0]->models, populations[1]->models},
       splits_(splits),
       label_(label),
       images_(samples.size()) {
-  const std::size_t wanted = forgotten ? options.images_forgotten : options.images_retained;
+  const std::size_t wanted =
+      pooled_images(images_, forgotten ? options.images_forgotten : options.images_retained,
+                    models_[0] + models_[1], populations[0]->columns, options);
   for (std::size_t side = 0; side < 2; ++side) {
     rows_[side] = read_class(*populations[side], samples, options);
     for (const bool training : {true, false}) {
@@ -101,7 +112,6 @@ std::vector<ClassAudit::ObserverResult> ClassAudit::run() {
         }
       },
       options_.stop);
-  const Matrix<float> directions = all_directions();
   std::vector<std::optional<DirectionalKs>> distances(observers);
   std::vector<ObserverResult> results(observers);
 
@@ -125,9 +135,9 @@ std::vector<ClassAudit::ObserverResult> ClassAudit::run() {
     tasks.emplace_back([&, o] { add_per_image(results[o], pooled, numbers.own); });
   }
   for (std::size_t o = 0; o < observers; ++o) {
-    if (options_.observers[o] == Observer::label || options_.directions == 0) continue;
+    if (options_.observers[o] == Observer::label || directions_.all.rows() < 2) continue;
     distances[o] = observed_distances(options_.observers[o], team);
-    add_distances(*distances[o], directions, results[o], tasks);
+    add_distances(*distances[o], results[o], tasks);
   }
   team.run(
       tasks.size(), [&](std::size_t task, unsigned) { tasks[task](); }, options_.stop);
@@ -226,15 +236,6 @@ void ClassAudit::add_answers(AttackResult& result, const PerImageScores& scores,
   result.scores = summarise_scores(pair, bootstrap_);
 }
 
-// Random ones; the last is the all-ones one.
-Matrix<float> ClassAudit::all_directions() const {
-  const std::size_t columns = rows_[0].cols();
-  Matrix<float> directions = random_directions(options_.directions + 1, columns, options_.seed);
-  std::ranges::fill(directions.row(options_.directions),
-                    static_cast<float>(1 / std::sqrt(static_cast<double>(columns))));
-  return directions;
-}
-
 // On all rows of the class, whatever attacks are shown.
 DirectionalKs ClassAudit::observed_distances(Observer observer, Team& team) const {
   Matrix<float> seen[2];
@@ -245,10 +246,10 @@ DirectionalKs ClassAudit::observed_distances(Observer observer, Team& team) cons
   return {seen[0], seen[1], team};
 }
 
-void ClassAudit::add_distances(const DirectionalKs& distances, MatrixView<const float> directions,
-                               ObserverResult& result,
+void ClassAudit::add_distances(const DirectionalKs& distances, ObserverResult& result,
                                std::vector<std::function<void()>>& tasks) const {
-  const std::size_t random = directions.rows() - 1;
+  const MatrixView<const float> directions = directions_.all;
+  const std::size_t random = directions.rows() - 1, left_out = directions_.left_out;
   if (options_.bootstrap != 0) {
     for (std::size_t side = 0; side < 2; ++side) {
       const std::size_t groups = jackknife_groups(models_[side]);
@@ -258,8 +259,8 @@ void ClassAudit::add_distances(const DirectionalKs& distances, MatrixView<const 
         tasks.emplace_back([=, this, &distances, &result] {
           std::array<RowRange, 2> without{};
           without[side] = rows_of_group(rows_[side].rows(), models_[side], group);
-          const std::vector<double> ks = distances.along(
-              directions.middle_rows(0, std::min(random, kJackknifeDirections)), without);
+          const std::vector<double> ks =
+              distances.along(directions.middle_rows(0, left_out), without);
           result.ks_left_out[side][group] = mean_std(ks).mean;
           result.ks_ones_left_out[side][group] =
               distances.along(directions.middle_rows(random, 1), without)[0];

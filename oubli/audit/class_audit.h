@@ -33,6 +33,14 @@ struct AttackRow {
 // spread.
 [[nodiscard]] std::vector<AttackRow> attack_rows(const AuditOptions& options, Observer observer);
 
+// The directions of the KS statistic: the same for all classes.
+struct KsDirections {
+  Matrix<float> all;         // random ones, and last the all-ones one
+  std::size_t left_out = 0;  // so many of the first ones are for the jackknife
+
+  KsDirections(std::size_t columns, std::size_t answers, const AuditOptions& options);
+};
+
 // Two populations and the samples of one class: every attack of every observer, fitted on training
 // models and judged on the others. What is returned are numbers per model, so that classes can be
 // averaged before intervals are taken.
@@ -40,7 +48,8 @@ class ClassAudit {
  public:
   ClassAudit(const Population* const (&populations)[2], const ModelSplit (&splits)[2],
              std::size_t label, bool forgotten, std::span<const std::uint32_t> samples,
-             const AuditOptions& options, const ModelBootstrap& bootstrap);
+             const AuditOptions& options, const ModelBootstrap& bootstrap,
+             const KsDirections& directions);
 
   [[nodiscard]] std::size_t points_train() const { return train_rows_.size(); }
   [[nodiscard]] std::size_t points_test() const { return test_rows_.size(); }
@@ -84,13 +93,13 @@ class ClassAudit {
                      const PerImageScores& own) const;
   void add_answers(AttackResult& result, const PerImageScores& scores,
                    const AnswerGroups& groups) const;
-  [[nodiscard]] Matrix<float> all_directions() const;
   [[nodiscard]] DirectionalKs observed_distances(Observer observer, Team& team) const;
-  void add_distances(const DirectionalKs& distances, MatrixView<const float> directions,
-                     ObserverResult& result, std::vector<std::function<void()>>& tasks) const;
+  void add_distances(const DirectionalKs& distances, ObserverResult& result,
+                     std::vector<std::function<void()>>& tasks) const;
 
   const AuditOptions& options_;
   const ModelBootstrap& bootstrap_;
+  const KsDirections& directions_;
   std::array<std::size_t, 2> models_{};
   const ModelSplit (&splits_)[2];
   std::size_t label_;

@@ -11,6 +11,7 @@
 #include "oubli/audit/iam.h"
 #include "oubli/audit/jackknife.h"
 #include "oubli/audit/recognition.h"
+#include "oubli/audit/sampling.h"
 #include "oubli/base/json_fields.h"
 
 namespace oubli {
@@ -177,7 +178,9 @@ ForgettingFigures forgetting_figures(const ForgettingInput& input, const AuditSa
                                      std::size_t label, const AuditOptions& options) {
   ForgettingFigures figures;
   figures.label = label;
-  const auto few = samples_of(samples, label, kQualityImages);
+  const auto few = samples_of(samples, label,
+                              quality_images(input.seen.models + input.unseen.models,
+                                             measured_classes(samples, options).size(), options));
   figures.quality = quality_of(input.seen, input.unseen, few, options);
   figures.quality_floor = input.second != nullptr
                               ? quality_of(*input.second, input.unseen, few, options)

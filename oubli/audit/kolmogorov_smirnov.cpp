@@ -19,12 +19,12 @@ class KsSearch {
     second_ = static_cast<std::int64_t>(second);
     values_.resize(first + second);
     bin_of_.resize(first + second);
-    bins_ = std::clamp<std::size_t>((first + second) / 16, 16, kMostBins);
+    bins_ = std::clamp<std::size_t>((first + second) / kPointsPerBin, 16, kMostBins);
   }
   [[nodiscard]] std::span<float> values() { return values_; }
 
   double statistic() {
-    make_histogram();
+    if (!make_histogram()) return 0;
     const std::int64_t bound = bound_at_edges();
     const std::int64_t largest = collect_promising(bound) ? refine(bound) : bound;
     return static_cast<double>(largest) /
@@ -32,7 +32,7 @@ class KsSearch {
   }
 
  private:
-  static constexpr std::size_t kMostBins = 8192;
+  static constexpr std::size_t kMostBins = 8192, kPointsPerBin = 4;
 
   // Differences of the two distribution functions are kept as whole numbers, times both sample
   // sizes: a point of the first sample adds step(0), one of the second step(1).
@@ -40,12 +40,14 @@ class KsSearch {
     return sample == 0 ? second_ : -first_;
   }
 
-  void make_histogram() {
+  // False if all values are equal.
+  bool make_histogram() {
     float low = values_[0], high = values_[0];
     for (const float value : values_) {
       low = value < low ? value : low;
       high = value > high ? value : high;
     }
+    if (low == high) return false;
     float scale = static_cast<float>(bins_) / (high - low);
     if (!std::isfinite(scale) || !(scale > 0)) scale = 0;  // one bin: all are sorted
     const float last = static_cast<float>(bins_ - 1);
@@ -61,6 +63,7 @@ class KsSearch {
     for (std::size_t i = 0; i < first; ++i) ++counts[bin_of_[i]];
     counts = counts_[1].data();
     for (std::size_t i = first; i < values_.size(); ++i) ++counts[bin_of_[i]];
+    return true;
   }
 
   // The largest difference at the bins' ends: a lower bound. Fills before_, the difference at their

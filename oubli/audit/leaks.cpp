@@ -74,6 +74,11 @@ void members(Fields& fields, AttackLeak& leak) {
       shares.required("unseen", leak.shares[1]);
       shares.required("answers", leak.answers_per_network);
     });
+  if (kReads || !leak.splits.empty())
+    fields.object("splits", [&](auto& splits) {
+      splits.required("advantages", leak.splits);
+      splits.required("mean", leak.over_splits);
+    });
 }
 
 template <typename Fields>

@@ -32,6 +32,11 @@ struct AttackLeak {
   // forgotten classes alone.
   std::array<std::vector<double>, 2> shares;
   std::size_t answers_per_network = 0;  // groups of `answers` answers behind each share
+
+  // The advantage in several splits of the networks, `advantage` the first, and their mean, whose
+  // interval includes what training networks matter (resplit.h). Empty where none were asked for.
+  std::vector<double> splits;
+  Figure over_splits;
 };
 // "per-image, 10 answers"
 [[nodiscard]] std::string name_of(const AttackLeak& leak);

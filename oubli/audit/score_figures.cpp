@@ -22,7 +22,7 @@ std::vector<double> sorted(std::span<const double> values) {
 
 // Share of `others` (sorted) below `score`, equal ones half.
 double share_below(const std::vector<double>& others, double score) {
-  const auto [low, high] = std::ranges::equal_range(others, score);
+  const auto [low, high] = std::equal_range(others.begin(), others.end(), score);
   return (static_cast<double>(low - others.begin()) + static_cast<double>(high - others.begin())) /
          (2 * static_cast<double>(others.size()));
 }

@@ -11,6 +11,7 @@
 #include "oubli/audit/bootstrap.h"
 #include "oubli/audit/class_audit.h"
 #include "oubli/audit/jackknife.h"
+#include "oubli/audit/sampling.h"
 #include "oubli/base/error.h"
 #include "oubli/base/interrupt.h"
 
@@ -18,11 +19,12 @@ namespace oubli {
 namespace {
 
 // As many models of either population to learn from; all the others are the test.
-ModelSplit split_models(std::size_t models, std::size_t train, std::uint64_t seed,
+ModelSplit split_models(std::size_t models, std::size_t train, const AuditOptions& options,
                         std::uint64_t side) {
   std::vector<std::uint32_t> order(models);
   std::iota(order.begin(), order.end(), 0U);
-  RandomStream random(seed, task_id("split", {side}));
+  RandomStream random(options.seed, options.split == 0 ? task_id("split", {side})
+                                                       : task_id("split", {side, options.split}));
   random.shuffle(std::span(order));
   const auto middle = order.begin() + static_cast<std::ptrdiff_t>(train);
   return {{order.begin(), middle}, {middle, order.end()}};
@@ -168,16 +170,18 @@ class MeanOverClasses {
 
 }  // namespace
 
-Leaks tell_apart(const Population& first, const Population& second, const AuditSamples& samples,
-                 const AuditOptions& options) {
+Leaks tell_apart(const Population& all_of_first, const Population& all_of_second,
+                 const AuditSamples& samples, const AuditOptions& options) {
+  const Population first = audited_networks(all_of_first, options),
+                   second = audited_networks(all_of_second, options);
   OUBLI_ASSERT(first.models >= 2 && second.models >= 2 && first.columns == second.columns);
   const std::size_t fewer = std::min(first.models, second.models);
   const auto share =
       static_cast<std::size_t>(std::lround(options.train_share * static_cast<double>(fewer)));
   const std::size_t train = std::clamp<std::size_t>(share, 1, fewer - 1);
   const Population* const populations[2] = {&first, &second};
-  const ModelSplit splits[2] = {split_models(first.models, train, options.seed, 0),
-                                split_models(second.models, train, options.seed, 1)};
+  const ModelSplit splits[2] = {split_models(first.models, train, options, 0),
+                                split_models(second.models, train, options, 1)};
   RandomStream random(options.seed, task_id("bootstrap"));
   const ModelBootstrap bootstrap(splits[0].test.size(), splits[1].test.size(), options.bootstrap,
                                  random);
@@ -189,11 +193,13 @@ Leaks tell_apart(const Population& first, const Population& second, const AuditS
   Leaks leaks;
   leaks.networks_train = train;
   MeanOverClasses forgotten_mean, retained_mean;
-  for (std::size_t label = 0; label < samples.classes; ++label) {
+  const KsDirections directions(first.columns,
+                                (first.models + second.models) * samples.labels.size(), options);
+  for (const std::size_t label : audited_classes(samples, options).all()) {
     const bool forgotten = std::ranges::binary_search(samples.forgotten, label);
-    if (!forgotten && !options.retained) continue;
     throw_if_stopped(options.stop);
-    ClassAudit audit(populations, splits, label, forgotten, by_class[label], options, bootstrap);
+    ClassAudit audit(populations, splits, label, forgotten, by_class[label], options, bootstrap,
+                     directions);
     const auto results = audit.run();
     ClassLeaks of_class{.label = label,
                         .forgotten = forgotten,

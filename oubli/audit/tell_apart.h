@@ -24,11 +24,13 @@ struct AuditOptions {
   std::vector<Observer> observers{Observer::logits, Observer::probabilities, Observer::label};
   // Share of the models, never of the rows, that attacks learn from; the rest is the test.
   double train_share = 0.7;
+  std::size_t split = 0;  // which random split of the models into those (resplit.h)
   // Images per model and class that attacks see, drawn anew for each model; 0: all. The paper has
   // 150, and 100 for MNIST's retained classes.
   std::size_t images_forgotten = 0;
   std::size_t images_retained = 0;
   bool retained = true;           // audit the retained classes too
+  bool all = false;               // not only what sampling.h takes of large arrays
   std::size_t directions = 1000;  // of the KS statistic; 0: leave it out
   std::size_t bootstrap = 1000;   // resamples for the intervals; 0: none
   std::uint64_t seed = 0;

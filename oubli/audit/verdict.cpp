@@ -238,9 +238,12 @@ Verdict judge(const Leaks& leaks, const Leaks* floor, std::uint64_t seed) {
   const Excess excess(judged.candidates, paired);
   judged.half = simultaneous_bounds(excess.figures(), seed).half_width;
   for (const GroupedFigure& figure : excess.figures()) judged.value.push_back(figure.value);
-  std::vector<Candidate> alone = judged.candidates;
-  for (Candidate& candidate : alone) candidate.floor = nullptr;
-  judged.leak_half = simultaneous_bounds(Excess(alone, false).figures(), seed).half_width;
+  judged.leak_half = judged.half;
+  if (verdict.with_floor) {
+    std::vector<Candidate> alone = judged.candidates;
+    for (Candidate& candidate : alone) candidate.floor = nullptr;
+    judged.leak_half = simultaneous_bounds(Excess(alone, false).figures(), seed).half_width;
+  }
   const auto& shares = judged.candidates[0].leak->shares;
   judged.networks = leaks.networks_train + std::min(shares[0].size(), shares[1].size());
 
@@ -271,7 +274,7 @@ std::string sentence(const Verdict& verdict) {
     if (part.outcome == Outcome::not_told_apart)
       text += fmt::format(" within {:.0f} in 100", std::ceil(50 * *part.excess.high));
     if (part.outcome == Outcome::too_few)
-      text += fmt::format("; about {} networks of each kind would decide it to +-{:.0f} in 100",
+      text += fmt::format("; about {} networks of each kind would decide it to ±{:.0f} in 100",
                           part.networks_needed, 50 * kFaint);
     text += '.';
   }

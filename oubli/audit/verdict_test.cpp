@@ -37,7 +37,7 @@ TEST(Verdict, HasThreeAnswers) {
   const Verdict open = judge(some, &base, 0);
   EXPECT_EQ(open.outcome, Outcome::too_few);
   EXPECT_GT(open.parts[0].networks_needed, 20U);
-  EXPECT_THAT(sentence(open), HasSubstr("networks of each kind would decide it to +-5 in 100"));
+  EXPECT_THAT(sentence(open), HasSubstr("networks of each kind would decide it to ±5 in 100"));
 }
 
 // With as many networks as it asked for, the interval is +-kFaint or so.

@@ -16,4 +16,7 @@ inline constexpr std::uint64_t kLargestCount = std::numeric_limits<std::uint64_t
                                                        std::uint64_t least = 0,
                                                        std::uint64_t most = kLargestCount);
 
+// The same with leading zeros allowed, for numbers that programs wrote.
+[[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text);
+
 }  // namespace oubli

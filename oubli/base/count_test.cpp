@@ -22,5 +22,12 @@ TEST(ParseCount, TakesNothingElse) {
     EXPECT_EQ(parse_count(word, 5, 7), std::nullopt) << word;
 }
 
+TEST(ParseDigits, TakesLeadingZerosAndNothingElse) {
+  EXPECT_EQ(parse_digits("010"), 10U);
+  EXPECT_EQ(parse_digits("18446744073709551615"), kLargestCount);
+  for (const char* const wrong : {"", "-1", "+1", " 1", "1 ", "1.0", "0x1", "18446744073709551616"})
+    EXPECT_EQ(parse_digits(wrong), std::nullopt) << wrong;
+}
+
 }  // namespace
 }  // namespace oubli

@@ -86,9 +86,6 @@ void write_file(const std::filesystem::path& path, std::string_view text, bool r
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes,
                 bool replace = true, unsigned mode = 0666);
 
-// Removes temporaries that processes no longer alive left in `folder`; returns how many.
-std::size_t remove_stale_temporaries(const std::filesystem::path& folder);
-
 [[nodiscard]] inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "oubli/base/error.h"
+#include "oubli/base/into_place.h"
 #include "oubli/base/output.h"
 
 namespace oubli {

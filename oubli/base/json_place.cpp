@@ -1,8 +1,9 @@
 #include "oubli/base/json_place.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
+
+#include "oubli/base/count.h"
 
 namespace oubli {
 namespace {
@@ -80,11 +81,9 @@ bool enter(Scanner& scanner, const std::string& step) {
     }
     return false;
   }
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
-  if (error != std::errc() || end != step.data() + step.size() || !scanner.accept('['))
-    return false;
-  for (; index > 0; --index) {
+  const auto index = parse_digits(step);
+  if (!index || !scanner.accept('[')) return false;
+  for (std::size_t i = 0; i < *index; ++i) {
     scanner.skip_value();
     if (!scanner.accept(',')) return false;
   }

@@ -10,6 +10,7 @@
 
 #include "oubli/base/count.h"
 #include "oubli/base/error.h"
+#include "oubli/base/utf8.h"
 
 namespace oubli {
 namespace {
@@ -28,31 +29,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Bytes of the well-formed UTF-8 sequence at the beginning of `text` (no overlong forms, surrogates
-// or control characters); 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  static constexpr unsigned kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (first < 0xC2 || first > 0xF4) return 0;
-  unsigned code = first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
-    code = (code << 6) | (byte(i) & 0x3FU);
-  }
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  return code < kSmallest[length] || surrogate || code > 0x10FFFF ? 0 : length;
-}
-
+// Well-formed, without control characters.
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
+    const CodePoint first = first_code_point(text);
+    if (first.bytes == 0 || first.value < 0x20 || first.value == 0x7F) return false;
+    text.remove_prefix(first.bytes);
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/into_place.h"
 
 namespace oubli {
 namespace {

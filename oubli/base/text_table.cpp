@@ -17,12 +17,21 @@ std::string pad(const std::string& text, std::size_t width, TextTable::Align ali
   return align == TextTable::Align::left ? text + space : space + text;
 }
 
+// Continuation bytes of UTF-8 are 10xxxxxx.
+bool begins_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
+
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
-  // Continuation bytes of UTF-8 are 10xxxxxx.
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_code_point));
+}
+
+std::string elided(std::string_view text, std::size_t most) {
+  if (display_width(text) <= most) return std::string(text);
+  std::size_t columns = 0;
+  const auto* const end =
+      std::ranges::find_if(text, [&](char c) { return begins_code_point(c) && columns++ == most; });
+  return std::string(text.begin(), end) + "…";
 }
 
 void TextTable::add_row(std::vector<std::string> cells) {

@@ -38,4 +38,7 @@ struct TextTable {
 // Columns that `text` takes on a terminal: its code points.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
+// `text`, or its first `most` columns and an ellipsis.
+[[nodiscard]] std::string elided(std::string_view text, std::size_t most);
+
 }  // namespace oubli

@@ -48,5 +48,12 @@ TEST(DisplayWidth, CountsCodePoints) {
   EXPECT_EQ(display_width("\u00b1 \u20ac \U0001F600"), 5U);
 }
 
+TEST(Elided, CutsBetweenCodePoints) {
+  EXPECT_EQ(elided("abc", 3), "abc");
+  EXPECT_EQ(elided("abcd", 3), "abc…");
+  EXPECT_EQ(elided("a\u00b1\u20ac\U0001F600", 2), "a\u00b1…");
+  EXPECT_EQ(elided("", 0), "");
+}
+
 }  // namespace
 }  // namespace oubli

@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "oubli/array/array_file.h"
+#include "oubli/array/labels.h"
 #include "oubli/audit/alignment.h"
 #include "oubli/audit/columns.h"
 #include "oubli/audit/gate.h"
+#include "oubli/audit/resplit.h"
+#include "oubli/audit/sampling.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
@@ -39,12 +42,13 @@ using Files = std::vector<std::string>;
 constexpr std::size_t kFewestResamples = 100;
 constexpr std::uint64_t kMostImages = 1'000'000'000;
 
-struct Options {
+struct AuditCommandOptions {
   Files seen, unseen, unseen2, before, features, unseen_features, before_features;
   std::vector<std::size_t> answers;
   std::string labels, class_names;
   std::vector<std::string> classes, attacks, observers;
   std::optional<double> fail_above;
+  std::size_t splits = 1;
   std::filesystem::path csv, attest, sign;
   bool json = false, full = false, force = false, forgotten_only = false, undecided_passes = false,
        ignore_accuracy = false;
@@ -107,7 +111,7 @@ Files files_of(const std::vector<std::pair<std::string, Files>>& layers) {
   return files;
 }
 
-std::vector<FeatureLayer> feature_layers(Arrays& arrays, const Options& options) {
+std::vector<FeatureLayer> feature_layers(Arrays& arrays, const AuditCommandOptions& options) {
   std::vector<FeatureLayer> layers;
   const auto layer_of = [&](const std::string& name) -> FeatureLayer& {
     const auto found = std::ranges::find(layers, name, &FeatureLayer::name);
@@ -123,7 +127,7 @@ std::vector<FeatureLayer> feature_layers(Arrays& arrays, const Options& options)
 }
 
 // No file twice, under whatever name: two populations that share a model cannot be told apart.
-void check_files(const Options& options) {
+void check_files(const AuditCommandOptions& options) {
   struct Named {
     std::string option, file;
   };
@@ -155,7 +159,7 @@ void check_files(const Options& options) {
 }
 
 // What the audit reads: each FILE or FILE:NAME.
-std::vector<std::filesystem::path> inputs_of(const Options& options) {
+std::vector<std::filesystem::path> inputs_of(const AuditCommandOptions& options) {
   std::vector<std::filesystem::path> inputs{options.labels, options.class_names};
   for (const Files& files :
        {options.seen, options.unseen, options.unseen2, options.before,
@@ -165,13 +169,13 @@ std::vector<std::filesystem::path> inputs_of(const Options& options) {
   return inputs;
 }
 
-std::filesystem::path statement_path(const Options& options) {
+std::filesystem::path statement_path(const AuditCommandOptions& options) {
   return options.attest.empty() ? std::filesystem::path()
                                 : std::filesystem::path(options.attest) += ".audit.intoto.jsonl";
 }
 
 // --force is meant for an older table or statement, not for what the audit reads.
-void check_output(const Options& options) {
+void check_output(const AuditCommandOptions& options) {
   if (options.attest.empty() != options.sign.empty())
     fail(ErrorCode::usage, "--attest MODEL and --sign KEY go together");
   const std::filesystem::path statement = statement_path(options);
@@ -193,7 +197,7 @@ std::vector<std::string> read_class_names(const std::string& file) {
   return parse_class_names(text, lines + (text.empty() || text.ends_with('\n') ? 0 : 1), file);
 }
 
-std::vector<std::size_t> forgotten_classes(const Options& options,
+std::vector<std::size_t> forgotten_classes(const AuditCommandOptions& options,
                                            const std::vector<std::string>& names,
                                            std::size_t classes) {
   std::set<std::size_t> forgotten;
@@ -226,12 +230,12 @@ void check_gate(const Verdict& verdict, double limit, bool undecided_passes) {
   fail(kUndecided, "--fail-above {}: undecided: {}{}", limit, found,
        needed == 0
            ? std::string("; more networks would decide it")
-           : fmt::format("; about {} networks of each kind would decide it to +-0.1", needed));
+           : fmt::format("; about {} networks of each kind would decide it to ±0.1", needed));
 }
 
 // Signs what the audit came to, about the model. Digests are of what was read: the files are
 // checked to be unchanged afterwards.
-std::string attested_line(const Options& options, const AuditResult& result) {
+std::string attested_line(const AuditCommandOptions& options, const AuditResult& result) {
   std::vector<Artifact> arrays;
   std::set<std::string> digested;
   for (const std::filesystem::path& input : inputs_of(options)) {
@@ -246,7 +250,19 @@ std::string attested_line(const Options& options, const AuditResult& result) {
   return envelope_line(envelope);
 }
 
-void run(Options& options) {
+// Who vouches for every forgotten class has every one looked at.
+void require_all_forgotten(const AuditCommandOptions& options, const AuditSamples& samples) {
+  const std::size_t audited = audited_classes(samples, options.audit).forgotten.size();
+  if (audited == samples.forgotten.size() || (!options.fail_above && options.attest.empty()))
+    return;
+  fail(
+      ErrorCode::usage,
+      "{}: {} of {} forgotten classes would be looked at, and this is about every one of them; say "
+      "--all, which takes as much longer",
+      options.fail_above ? "--fail-above" : "--attest", audited, samples.forgotten.size());
+}
+
+void run(AuditCommandOptions& options) {
   check_output(options);
   check_files(options);
   AuditOptions& chosen = options.audit;
@@ -278,17 +294,20 @@ void run(Options& options) {
     fail(ErrorCode::bad_input, "{}: {} names, wanted one for each of {} classes",
          options.class_names, input.class_names.size(), classes);
   input.samples = {.labels = labels, .classes = classes, .forgotten = forgotten};
+  require_all_forgotten(options, input.samples);
 
   const auto misaligned = options.ignore_accuracy ? why_misaligned(input) : std::nullopt;
   if (!options.ignore_accuracy) require_aligned(input);
 
   chosen.stop = stop_on_interrupt();
-  const std::size_t audited = chosen.retained ? classes : input.samples.forgotten.size();
+  const std::size_t audited = audited_classes(input.samples, chosen).all().size();
   AuditResult result;
   {
-    Progress progress("audit", audited * (input.unseen2 ? 2 : 1));
+    Progress progress("audit", audited * (options.splits + (input.unseen2 ? 1 : 0)));
     chosen.on_class = [&] { progress.step(); };
     result = audit(input, chosen);
+    if (result.leaks_reason.empty())
+      add_splits(result.leaks, input.seen, input.unseen, input.samples, chosen, options.splits);
   }
   if (misaligned) result.warnings.push_back(ignored_warning(*misaligned));
   const std::string statement = options.attest.empty() ? "" : attested_line(options, result);
@@ -302,7 +321,7 @@ void run(Options& options) {
   if (options.fail_above) check_gate(result.verdict, *options.fail_above, options.undecided_passes);
 }
 
-void add_inputs(Command& command, Options& options) {
+void add_inputs(Command& command, AuditCommandOptions& options) {
   const auto files = [&](const char* name, Files& where, const char* help) {
     return command.add_option(name, where, help)->type_name("FILE");
   };
@@ -334,7 +353,7 @@ void add_inputs(Command& command, Options& options) {
                      "Text file with one class name per line");
 }
 
-void add_choices(Command& command, Options& options) {
+void add_choices(Command& command, AuditCommandOptions& options) {
   AuditOptions& audit = options.audit;
   command
       .add_option("--attack", options.attacks,
@@ -359,8 +378,20 @@ void add_choices(Command& command, Options& options) {
                   "The same for a retained class (the paper: 150, and 100 for MNIST)")
       ->range(0, kMostImages);
   command.add_flag("--forgotten-only", options.forgotten_only, "Leave the retained classes out");
+  command.add_flag(
+      "--all", audit.all,
+      fmt::format("Everything of large arrays, which takes as much longer. Without it an evenly "
+                  "spread part is looked at beyond {} forgotten and {} retained classes, {} "
+                  "networks of a kind, {} directions per column and the like; the result says what",
+                  kAuditedForgotten, kAuditedRetained, kAuditedNetworks, kDirectionsPerColumn));
   command.add_option("--train-share", audit.train_share, "Share of the models attacks learn from")
       ->between(0.05, 0.95)
+      ->capture_default_str();
+  command
+      .add_option("--splits", options.splits,
+                  "Split the models into those attacks learn from and the rest so many times, for "
+                  "an interval over both; each takes as long as all attacks")
+      ->range(1, 1000)
       ->capture_default_str();
   command.add_option("--directions", audit.directions, "Random directions of the KS distance")
       ->range(0, 1'000'000)
@@ -380,7 +411,7 @@ void add_choices(Command& command, Options& options) {
 }  // namespace
 
 void add_audit(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AuditCommandOptions>();
   Command* command = app.add_subcommand(
       "audit", "Could anyone tell from its logits that a model has seen the forgotten class?");
   add_inputs(*command, *options);

@@ -21,10 +21,6 @@ std::string in_hundred(const Figure& advantage) {
   return text;
 }
 
-std::string seen(Observer observer) {
-  return std::string(observer == Observer::label ? "the top label" : name_of(observer));
-}
-
 std::string classes_of(std::span<const std::size_t> labels, std::span<const std::string> names) {
   std::vector<std::string> words;
   for (const std::size_t label : labels) words.push_back(class_label(label, names));
@@ -133,6 +129,10 @@ std::string part_summary(const Results& results, const PartResult& part) {
 }
 
 }  // namespace
+
+std::string seen(Observer observer) {
+  return std::string(observer == Observer::label ? "the top label" : name_of(observer));
+}
 
 std::string summary_of(const AuditResult& result) {
   std::string text;

@@ -7,6 +7,9 @@
 
 namespace oubli::cli {
 
+// What the observer is shown, within a sentence.
+[[nodiscard]] std::string seen(Observer observer);
+
 // What `audit` says first: the verdict, and for each observer how often the strongest attack is
 // right. `audit --full` has every attack and figure.
 [[nodiscard]] std::string summary_of(const AuditResult& result);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 #include <sstream>
+#include <type_traits>
 
 #include "oubli/base/error.h"
 #include "oubli/base/names.h"
@@ -62,6 +63,16 @@ class Help : public CLI::Formatter {
     return broken(fmt::format("  {:<{}}{}", names, kNames - 2, text), kColumns, kNames);
   }
 };
+
+// What one word of an option's value is read as.
+template <typename Value>
+struct SingleOf {
+  using type = Value;
+};
+template <typename Value>
+struct SingleOf<std::optional<Value>> : SingleOf<Value> {};
+template <typename Value>
+struct SingleOf<std::vector<Value>> : SingleOf<Value> {};
 
 }  // namespace
 
@@ -160,12 +171,6 @@ Option* Option::existing_path() {
 
 Option* Command::keep(CLI::Option* option) { return &options_.emplace_back(*option); }
 
-template <typename Value>
-Option* Command::keep_count(CLI::Option* option) {
-  options_.push_back(Option::count(*option, std::numeric_limits<Value>::max()));
-  return &options_.back();
-}
-
 Command* Command::add_subcommand(const std::string& name, const std::string& help) {
   return &commands_.emplace_back(*app_->add_subcommand(name, help));
 }
@@ -174,62 +179,31 @@ Command* Command::add_option_group(const std::string& name, const std::string& h
   return &commands_.emplace_back(*app_->add_option_group(name, help));
 }
 
-Option* Command::add_option(const std::string& name, std::string& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
+template <typename Value>
+Option* Command::add_option(const std::string& name, Value& value, const std::string& help) {
+  CLI::Option* const option = app_->add_option(name, value, help);
+  using Single = typename SingleOf<Value>::type;
+  if constexpr (std::is_unsigned_v<Single>)
+    return &options_.emplace_back(Option::count(*option, std::numeric_limits<Single>::max()));
+  else
+    return keep(option);
 }
 
-Option* Command::add_option(const std::string& name, std::filesystem::path& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::optional<std::string>& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::vector<std::string>& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::vector<std::filesystem::path>& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, double& value, const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::optional<double>& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::vector<double>& value,
-                            const std::string& help) {
-  return keep(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, unsigned& value, const std::string& help) {
-  return keep_count<unsigned>(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::uint64_t& value,
-                            const std::string& help) {
-  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::optional<std::uint64_t>& value,
-                            const std::string& help) {
-  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
-}
-
-Option* Command::add_option(const std::string& name, std::vector<std::uint64_t>& value,
-                            const std::string& help) {
-  return keep_count<std::uint64_t>(app_->add_option(name, value, help));
-}
+#define OUBLI_OPTION_OF(...) \
+  template Option* Command::add_option(const std::string&, __VA_ARGS__&, const std::string&)
+OUBLI_OPTION_OF(std::string);
+OUBLI_OPTION_OF(std::optional<std::string>);
+OUBLI_OPTION_OF(std::vector<std::string>);
+OUBLI_OPTION_OF(std::filesystem::path);
+OUBLI_OPTION_OF(std::vector<std::filesystem::path>);
+OUBLI_OPTION_OF(double);
+OUBLI_OPTION_OF(std::optional<double>);
+OUBLI_OPTION_OF(std::vector<double>);
+OUBLI_OPTION_OF(unsigned);
+OUBLI_OPTION_OF(std::uint64_t);
+OUBLI_OPTION_OF(std::optional<std::uint64_t>);
+OUBLI_OPTION_OF(std::vector<std::uint64_t>);
+#undef OUBLI_OPTION_OF
 
 Option* Command::add_flag(const std::string& name, bool& value, const std::string& help) {
   return keep(app_->add_flag(name, value, help));

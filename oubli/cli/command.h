@@ -69,26 +69,10 @@ class Command {
   // Options under a heading of their own in the help.
   Command* add_option_group(const std::string& name, const std::string& help);
 
-  Option* add_option(const std::string& name, std::string& value, const std::string& help);
-  Option* add_option(const std::string& name, std::filesystem::path& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, std::optional<std::string>& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, std::vector<std::string>& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, std::vector<std::filesystem::path>& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, double& value, const std::string& help);
-  Option* add_option(const std::string& name, std::optional<double>& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, std::vector<double>& value, const std::string& help);
-  // Counts, from 0 on unless range() says otherwise.
-  Option* add_option(const std::string& name, unsigned& value, const std::string& help);
-  Option* add_option(const std::string& name, std::uint64_t& value, const std::string& help);
-  Option* add_option(const std::string& name, std::optional<std::uint64_t>& value,
-                     const std::string& help);
-  Option* add_option(const std::string& name, std::vector<std::uint64_t>& value,
-                     const std::string& help);
+  // `value` is text, a path, a number or a count (unsigned, std::uint64_t), or an optional or a
+  // vector of one. Counts are from 0 on unless range() says otherwise.
+  template <typename Value>
+  Option* add_option(const std::string& name, Value& value, const std::string& help);
   Option* add_flag(const std::string& name, bool& value, const std::string& help);
   Option* add_flag(const std::string& name, const std::function<void()>& given,
                    const std::string& help);
@@ -109,8 +93,6 @@ class Command {
 
  private:
   Option* keep(CLI::Option* option);
-  template <typename Value>
-  Option* keep_count(CLI::Option* option);
 
   std::deque<Option> options_;
   std::deque<Command> commands_;

@@ -14,6 +14,7 @@
 #include "oubli/base/progress.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
+#include "oubli/cli/forget_curvature.h"
 #include "oubli/cli/forget_summary.h"
 #include "oubli/cli/forget_text.h"
 #include "oubli/cli/request_options.h"
@@ -21,6 +22,7 @@
 #include "oubli/cli/terminal.h"
 #include "oubli/evidence/keys.h"
 #include "oubli/forget/attestation.h"
+#include "oubli/forget/curvature.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/report/certificate.h"
 
@@ -28,6 +30,8 @@ namespace oubli::cli {
 namespace {
 
 struct ForgetOptions : RequestOptions {
+  ForgetOptions() { takes_curvature = true; }
+
   std::string output;
   std::string previous;
   std::string sign;
@@ -152,6 +156,32 @@ void print_summary(const ForgetOptions& options, const LoadedModel& loaded,
   remark_on(loaded.inputs, plan, outcome);
 }
 
+void draw_certificate(const ForgetOptions& options, const ForgetRequest& request) {
+  report::CertificateWords words{.date = options.date};
+  if (!options.no_names) {
+    words.classes = capital(classes_in_words(request));
+    words.receipt_name = receipt_path(options.output).filename();
+    words.new_model = std::filesystem::path(options.output).filename();
+    words.old_model = std::filesystem::path(options.model).filename();
+  }
+  report::write_certificate(receipt_path(options.output), options.report, options.force, words);
+}
+
+ForgetOutputs outputs_of(const ForgetOptions& options, const LoadedModel& loaded) {
+  ForgetOutputs outputs;
+  outputs.previous_receipt = find_previous(options, *loaded.model);
+  outputs.model = options.output;
+  outputs.replace = options.force;
+  if (!options.sign.empty()) outputs.signing_key = options.sign;
+  outputs.attest = !options.sign.empty() && !options.no_attest;
+  outputs.bundle = options.bundle;
+  if (outputs.attest && std::filesystem::exists(evidence_path(options.model)))
+    outputs.previous_evidence = evidence_path(options.model);
+  if (loaded.names_need_file && !options.dry_run)
+    outputs.class_names = class_names_path(options.output);
+  return outputs;
+}
+
 void run(ForgetOptions options) {
   // "NEW/" would put the receipt of a folder into it.
   for (std::string* const name : {&options.model, &options.output})
@@ -166,13 +196,19 @@ void run(ForgetOptions options) {
   if ((options.attest || options.bundle) && (options.sign.empty() || options.no_attest))
     fail(ErrorCode::usage, "{} needs --sign KEY{}", options.attest ? "--attest" : "--bundle",
          options.no_attest ? ", and no --no-attest" : "");
+  if (asks_for_curvature(options) && !options.report.empty())
+    fail(ErrorCode::usage,
+         "--report: there is no page about method curvature, which is experimental");
   LoadedModel loaded = open_model(options);
   const ForgetRequest request = make_request(options, loaded);
+  if (request.curvature) (void)network_for_curvature(*loaded.model);
   if (!options.dry_run) check_outputs(options, *loaded.model);
   if (!options.sign.empty()) (void)PrivateKey::read(options.sign);
-  ForgetOutputs outputs;
-  outputs.previous_receipt = find_previous(options, *loaded.model);
+  const ForgetOutputs outputs = outputs_of(options, loaded);
   run_on_data(loaded, options);
+  if (request.curvature)
+    return forget_by_curvature(loaded, request, outputs,
+                               {options.dry_run, options.json, options.full});
 
   const ForgetPlan plan = plan_forget(loaded.inputs, request, loaded.stop);
   if (options.dry_run) {
@@ -188,21 +224,8 @@ void run(ForgetOptions options) {
     }
     return;
   }
-  outputs.model = options.output;
-  outputs.replace = options.force;
-  if (!options.sign.empty()) outputs.signing_key = options.sign;
-  outputs.attest = !options.sign.empty() && !options.no_attest;
-  outputs.bundle = options.bundle;
-  if (outputs.attest && std::filesystem::exists(evidence_path(options.model)))
-    outputs.previous_evidence = evidence_path(options.model);
-  if (loaded.names_need_file) outputs.class_names = class_names_path(options.output);
   const ForgetOutcome outcome = carry_out(loaded.inputs, request, plan, outputs, loaded.stop);
-  if (!options.report.empty())
-    report::write_certificate(
-        receipt_path(options.output), options.report, options.force,
-        {.classes = options.no_names ? "" : capital(classes_in_words(request)),
-         .date = options.date,
-         .old_model = std::filesystem::path(options.model).filename()});
+  if (!options.report.empty()) draw_certificate(options, request);
   if (options.json) {
     fmt::print(results(), "{}", outcome.receipt);
     return;
@@ -247,7 +270,9 @@ void add_forget(Command& app) {
   command->add_text("--limits", limits_text, "Print what forgetting does not do, and nothing else");
   command->footer(
       "Methods: normalization (default), explained (--explain), naive, randomization, zeroing, "
-      "centre, custom (--target).\n"
+      "centre, custom (--target);\n"
+      "curvature (experimental): for networks of 'oubli train' alone, with the images they were "
+      "trained on.\n"
       "Solvers: auto (default), paper, affine, logit-affine, ridge.\n\n"
       "Examples:\n"
       "  oubli forget model.onnx --class alice --data calibration/ -o new.onnx --report "
@@ -258,7 +283,10 @@ void add_forget(Command& app) {
       "        --means means.npz -o new.safetensors\n"
       "  oubli forget new.npz --class 5 --means new.npz.means.npz --sign receipts.key -o "
       "newer.npz\n"
-      "  oubli forget head.npz --class 3 --method naive --dry-run --json");
+      "  oubli forget head.npz --class 3 --method naive --dry-run --json\n"
+      "  oubli train mnist -o model.onnx && oubli forget model.onnx --class 3 --method curvature "
+      "\\\n"
+      "        --data mnist:train -o new.onnx");
   command->callback([options] { run(*options); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "oubli/base/names.h"
 #include "oubli/base/text_table.h"
+#include "oubli/cli/audit_summary.h"
 #include "oubli/cli/terminal.h"
 #include "oubli/forget/receipt.h"
 
@@ -21,18 +22,15 @@ std::string and_list(const std::vector<std::string>& words) {
   return fmt::format("{} and {}", fmt::join(first, ", "), words.back());
 }
 
-std::string cell(const std::optional<double>& auc) {
+std::string two_digits(const std::optional<double>& auc) {
   return auc ? fmt::format("{:.2f}", *auc) : "-";
-}
-
-std::string_view seen(Observer observer) {
-  return observer == Observer::label ? "the top label" : name_of(observer);
 }
 
 std::string accuracy(const ForgetInputs& inputs, const ForgetOutcome& outcome) {
   if (const auto& check = outcome.run_check.check; check && check->kept_accuracy_before)
-    return told(fmt::format("Accuracy on the classes kept: {:.1f} % before, {:.1f} % after.",
-                            100 * *check->kept_accuracy_before, 100 * *check->kept_accuracy_after));
+    return told(fmt::format(
+        "Accuracy on the classes kept: {:.1f} % before, {:.1f} % after, on {} inputs.",
+        100 * *check->kept_accuracy_before, 100 * *check->kept_accuracy_after, check->samples));
   if (inputs.run != nullptr)
     return told(fmt::format("Accuracy now: {:.1f} %.", 100 * inputs.run->report().accuracy));
   if (outcome.leaks && outcome.leaks->kept_samples > 0 && outcome.leaks->label_flips == 0)
@@ -195,8 +193,8 @@ std::string findings_in_words(const ForgetInputs& inputs, const ForgetRequest& r
   table.columns.push_back({"that is", left});
   for (const ObserverWords& of : observers) {
     std::vector<std::string> cells{fmt::format("  {}", seen(of.observer))};
-    if (!naive) cells.push_back(cell(of.naive));
-    cells.push_back(cell(of.now));
+    if (!naive) cells.push_back(two_digits(of.naive));
+    cells.push_back(two_digits(of.now));
     cells.push_back(of.text());
     table.add_row(std::move(cells));
   }

@@ -14,7 +14,7 @@
 namespace oubli::cli {
 namespace {
 
-std::string cell(const std::optional<double>& value) {
+std::string three_digits(const std::optional<double>& value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
@@ -79,10 +79,10 @@ std::string leak_table(const LeakCheck& leaks, const ForgetRequest& request) {
   for (const LeakRow& row : leaks.rows) {
     std::vector<std::string> cells{class_label(row.forgotten_class, request.class_names),
                                    std::string(name_of(row.observer)), std::to_string(row.samples)};
-    if (!naive) cells.push_back(cell(row.ghost_naive));
-    cells.push_back(cell(row.ghost));
-    if (!naive) cells.push_back(cell(row.readout_naive));
-    cells.push_back(cell(row.readout));
+    if (!naive) cells.push_back(three_digits(row.ghost_naive));
+    cells.push_back(three_digits(row.ghost));
+    if (!naive) cells.push_back(three_digits(row.readout_naive));
+    cells.push_back(three_digits(row.readout));
     table.add_row(cells);
   }
   return table.text();

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "oubli/base/count.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
@@ -18,12 +17,11 @@
 #include "oubli/base/names.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
-#include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 #include "oubli/cli/command.h"
 #include "oubli/cli/commands.h"
 #include "oubli/data/load.h"
-#include "oubli/data/samples.h"
+#include "oubli/inversion/start_image.h"
 #include "oubli/inversion/study.h"
 #include "oubli/inversion/study_output.h"
 #include "oubli/nn/network_file.h"
@@ -39,7 +37,7 @@ constexpr const char* kFullSheet = "full.png";
 constexpr const char* kGhostSheet = "ghost.png";
 constexpr const char* kFigures = "inversion.json";
 
-struct Options {
+struct InvertOptions {
   std::string data_set;
   fs::path model;
   fs::path output = "inversion";
@@ -62,48 +60,12 @@ struct Options {
   bool json = false;
 };
 
-// The first `classes` classes, at most `images` images of each (0: all).
-ImageSet first_classes(const ImageSet& set, std::size_t classes, std::size_t images) {
-  std::vector<std::size_t> chosen;
-  std::vector<std::size_t> seen(set.classes());
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    const std::uint32_t label = set.labels[i];
-    if (label < classes && (images == 0 || seen[label]++ < images)) chosen.push_back(i);
-  }
-  ImageSet out = select_images(set, chosen);
-  out.class_names.resize(classes);
-  return out;
-}
-
-// The images of the model's classes, found by name, in the model's order.
-ImageSet classes_of(const ImageSet& set, const std::vector<std::string>& names,
-                    std::size_t images) {
-  std::vector<std::size_t> chosen;
-  std::vector<std::uint32_t> labels;
-  std::vector<std::size_t> seen(names.size());
-  for (const std::string& name : names)
-    if (std::ranges::find(set.class_names, name) == set.class_names.end())
-      fail(ErrorCode::bad_input, "{} has no class '{}', which the model has", set.name, name);
-  for (std::size_t i = 0; i < set.size(); ++i) {
-    const auto found = std::ranges::find(names, set.class_names[set.labels[i]]);
-    if (found == names.end()) continue;
-    const auto label = static_cast<std::size_t>(found - names.begin());
-    if (images != 0 && seen[label]++ >= images) continue;
-    chosen.push_back(i);
-    labels.push_back(static_cast<std::uint32_t>(label));
-  }
-  ImageSet out = select_images(set, chosen);
-  out.labels = std::move(labels);
-  out.class_names = names;
-  return out;
-}
-
 bool has_size(const ImageSet& set, const nn::NetworkSpec& spec) {
   return set.channels == spec.channels && set.height == spec.height && set.width == spec.width;
 }
 
 // The comparison images of a saved network: as large as it takes them, or half as large.
-ImageSet load_for(const nn::NamedNetwork& model, const Options& options) {
+ImageSet load_for(const nn::NamedNetwork& model, const InvertOptions& options) {
   const nn::NetworkSpec& spec = model.network.spec();
   ImageSet set = load_data_set(options.data_set, Split::train);
   if (!has_size(set, spec) && has_size(half_size(set), spec)) set = half_size(set);
@@ -111,10 +73,10 @@ ImageSet load_for(const nn::NamedNetwork& model, const Options& options) {
     fail(ErrorCode::bad_input, "{}: takes images of {} x {} x {}, those of {} are {} x {} x {}",
          options.model.string(), spec.channels, spec.height, spec.width, options.data_set,
          set.channels, set.height, set.width);
-  return classes_of(set, model.class_names, options.images);
+  return classes_named(set, model.class_names, options.images);
 }
 
-ImageSet load(const Options& options) {
+ImageSet load(const InvertOptions& options) {
   ImageSet set = load_data_set(options.data_set, Split::train);
   const bool faces = options.data_set == "faces";
   if (faces && !options.full_size) set = half_size(set);
@@ -122,10 +84,10 @@ ImageSet load(const Options& options) {
   if (classes == 0) classes = faces ? 4 : set.classes();
   if (classes > set.classes())
     fail(ErrorCode::usage, "--classes {}: {} has {}", classes, options.data_set, set.classes());
-  return first_classes(set, classes, options.images);
+  return classes_named(set, std::span(set.class_names).first(classes), options.images);
 }
 
-nn::NetworkSpec spec_for(const Options& options, const ImageSet& data) {
+nn::NetworkSpec spec_for(const InvertOptions& options, const ImageSet& data) {
   const std::array<std::size_t, 3> input{data.channels, data.height, data.width};
   if (!options.spec.empty()) {  // as in `oubli train`: only its layers matter
     nlohmann::json document = nlohmann::json::parse(read_text_file(options.spec), nullptr, false);
@@ -143,67 +105,7 @@ nn::NetworkSpec spec_for(const Options& options, const ImageSet& data) {
   return spec;
 }
 
-// An image file of the images' size; faces at half size may be started from a whole one.
-std::vector<float> start_from_file(const Options& options, const ImageSet& data) {
-  const Sample file = decode_image(options.start);
-  ImageSet set{.name = options.start,
-               .channels = file.channels,
-               .height = file.height,
-               .width = file.width,
-               .pixels = std::vector<std::uint8_t>(file.pixels.size()),
-               .labels = {0},
-               .class_names = {"start"}};
-  for (std::size_t c = 0; c < file.channels; ++c)  // channels first
-    for (std::size_t p = 0; p < file.height * file.width; ++p)
-      set.pixels[c * file.height * file.width + p] = file.pixels[p * file.channels + c];
-  if (set.height / 2 == data.height && set.width / 2 == data.width) set = half_size(set);
-  if (set.channels != data.channels || set.height != data.height || set.width != data.width)
-    fail(ErrorCode::bad_input, "--start {}: an image of {} x {} x {}, wanted {} x {} x {}",
-         options.start, file.channels, file.height, file.width, data.channels, data.height,
-         data.width);
-  std::vector<float> image(data.image_size());
-  std::ranges::transform(set.pixels, image.begin(),
-                         [](std::uint8_t v) { return static_cast<float>(v) / 255; });
-  return image;
-}
-
-// A grey level, "noise", "mean" (of all images), "image:N" or a file.
-std::vector<float> start_image(const Options& options, const ImageSet& data) {
-  std::vector<float> image(data.image_size());
-  const std::string& start = options.start;
-  if (start == "noise") {
-    RandomStream random(options.seed, task_id("inversion start"));
-    for (float& v : image) v = static_cast<float>(random.uniform());
-    return image;
-  }
-  if (start == "mean") {
-    for (const auto& mean : class_mean_images(data))
-      for (std::size_t i = 0; i < image.size(); ++i)
-        image[i] += mean[i] / static_cast<float>(data.classes());
-    return image;
-  }
-  const bool index = start.starts_with("image:");
-  const char* begin = start.data() + (index ? 6 : 0);
-  const char* end = start.data() + start.size();
-  if (index) {
-    if (const auto number = parse_count({begin, end}, 0, data.size() - 1)) {
-      std::ranges::transform(data.image(*number), image.begin(),
-                             [](std::uint8_t v) { return static_cast<float>(v) / 255; });
-      return image;
-    }
-    fail(ErrorCode::usage, "--start {}: there are images 0 to {}", start, data.size() - 1);
-  }
-  if (fs::is_regular_file(start)) return start_from_file(options, data);
-  double grey = -1;
-  const auto [at, error] = std::from_chars(begin, end, grey);
-  if (error != std::errc() || at != end || grey < 0 || grey > 1)
-    fail(ErrorCode::usage,
-         "--start {}: a grey level from 0 to 1, noise, mean, image:N or an image file", start);
-  std::ranges::fill(image, static_cast<float>(grey));
-  return image;
-}
-
-InversionStudy study_of(const Options& options, const ImageSet& data,
+InversionStudy study_of(const InvertOptions& options, const ImageSet& data,
                         const std::optional<nn::NamedNetwork>& model) {
   InversionStudy study;
   study.spec = model ? model->network.spec() : spec_for(options, data);
@@ -225,7 +127,7 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
       fail(ErrorCode::usage, "--method custom: needs a target, and there is none here");
   }
   study.retrained = !options.no_retrained;
-  study.start = start_image(options, data);
+  study.start = start_image(options.start, options.seed, data);
   study.descent = {.steps = options.steps, .step_size = options.step_size};
   study.guess = options.guess;
   study.workers = options.jobs != 0 ? options.jobs : available_cores();
@@ -233,7 +135,7 @@ InversionStudy study_of(const Options& options, const ImageSet& data,
   return study;
 }
 
-void run(const Options& options) {
+void run(const InvertOptions& options) {
   const std::vector<fs::path> inputs{options.model, options.spec, options.start};
   for (const char* const name : {kFigures, kSheet, kFullSheet, kGhostSheet}) {
     require_apart(std::vector{options.output / name}, inputs);
@@ -279,62 +181,74 @@ void run(const Options& options) {
   say(fmt::format("pictures and figures: {}", options.output.string()));
 }
 
-}  // namespace
-
-void add_invert(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command* command = app.add_subcommand(
-      "invert", "Reconstruct classes from networks before and after they were forgotten");
-  command->add_option("DATA", options->data_set, "faces, mnist, fashion-mnist or cifar10")
+// What is attacked.
+void add_network_options(Command& command, InvertOptions& options) {
+  command.add_option("DATA", options.data_set, "faces, mnist, fashion-mnist or cifar10")
       ->required();
-  command->add_option("-o,--output", options->output, "Folder for the pictures and inversion.json")
+  command.add_option("-o,--output", options.output, "Folder for the pictures and inversion.json")
       ->capture_default_str();
   Option* model =
       command
-          ->add_option("--model", options->model,
-                       "Attack this network, an ONNX file that 'oubli train' wrote, instead of "
-                       "training some; its classes' images come from DATA")
+          .add_option("--model", options.model,
+                      "Attack this network, an ONNX file that 'oubli train' wrote, instead of "
+                      "training some; its classes' images come from DATA")
           ->existing_file();
   command
-      ->add_option("--classes", options->people,
-                   "Use the first N classes (default: 4 of the faces, else all)")
+      .add_option("--classes", options.people,
+                  "Use the first N classes (default: 4 of the faces, else all)")
       ->range(1)
       ->excludes(model);
-  command->add_option("--images", options->images, "At most N images per class (default: all)")
+  command.add_option("--images", options.images, "At most N images per class (default: all)")
       ->range(1);
-  command->add_flag("--full-size", options->full_size, "Faces at 112 x 92 instead of 56 x 46")
+  command.add_flag("--full-size", options.full_size, "Faces at 112 x 92 instead of 56 x 46")
       ->excludes(model);
   command
-      ->add_option("--network", options->spec,
-                   "A network's JSON (default: 1000 and 300 sigmoid units)")
+      .add_option("--network", options.spec,
+                  "A network's JSON (default: 1000 and 300 sigmoid units)")
       ->existing_file()
       ->excludes(model);
   command
-      ->add_option("--epochs", options->epochs, "Of training (default: 150, 6 for large data sets)")
+      .add_option("--epochs", options.epochs, "Of training (default: 150, 6 for large data sets)")
       ->range(1, 1'000'000)
       ->excludes(model);
-  command->add_option("--networks", options->networks, "How many to train and attack")
+  command.add_option("--networks", options.networks, "How many to train and attack")
       ->capture_default_str()
       ->range(1, 100'000)
       ->excludes(model);
-  command->add_option("--class", options->forget,
-                      "Forget this class, by name or number; repeat for several, each on its own "
-                      "(default: each in turn)");
-  command->add_option("--method", options->methods, "How to forget; repeatable")
+}
+
+void add_forget_options(Command& command, InvertOptions& options) {
+  command.add_option("--class", options.forget,
+                     "Forget this class, by name or number; repeat for several, each on its own "
+                     "(default: each in turn)");
+  command.add_option("--method", options.methods, "How to forget; repeatable")
       ->capture_default_str();
-  command->add_flag("--no-retrained", options->no_retrained,
-                    "Do not retrain networks without the class for comparison");
+  command.add_flag("--no-retrained", options.no_retrained,
+                   "Do not retrain networks without the class for comparison");
+}
+
+void add_descent_options(Command& command, InvertOptions& options) {
   command
-      ->add_option("--start", options->start,
-                   "Start image: a grey level, noise, mean, image:N or a file (PNG, PGM, JPEG)")
+      .add_option("--start", options.start,
+                  "Start image: a grey level, noise, mean, image:N or a file (PNG, PGM, JPEG)")
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps of the descent")
+  command.add_option("--steps", options.steps, "Steps of the descent")
       ->range(1, 1'000'000)
       ->capture_default_str();
-  command->add_option("--step-size", options->step_size, "Times the gradient")
+  command.add_option("--step-size", options.step_size, "Times the gradient")->capture_default_str();
+  command.add_option("--guess", options.guess, "The logit put where an output is missing")
       ->capture_default_str();
-  command->add_option("--guess", options->guess, "The logit put where an output is missing")
-      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_invert(Command& app) {
+  auto options = std::make_shared<InvertOptions>();
+  Command* command = app.add_subcommand(
+      "invert", "Reconstruct classes from networks before and after they were forgotten");
+  add_network_options(*command, *options);
+  add_forget_options(*command, *options);
+  add_descent_options(*command, *options);
   command->add_option("--seed", options->seed, "Of everything random")->capture_default_str();
   command->add_option("--jobs", options->jobs, "Threads (default: one per core)")->range(1, 1024);
   command->add_flag("--force", options->force, "Replace what is in the folder");

@@ -53,6 +53,33 @@ extern "C" void on_bus_error(int) {
   _exit(static_cast<int>(ErrorCode::bad_input));
 }
 
+void add_commands(oubli::cli::CommandLine& app) {
+  app.add_flag(
+      "-q,--quiet", [] { oubli::set_verbosity(oubli::Verbosity::quiet); },
+      "Say nothing on stderr but errors");
+  app.add_flag(
+      "--verbose", [] { oubli::set_verbosity(oubli::Verbosity::verbose); }, "Say more on stderr");
+  app.footer(
+      "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be "
+      "filtered;\n"
+      "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
+      "9 a gate is undecided; 130 interrupted. 'oubli COMMAND --help' has examples.");
+  oubli::cli::add_inspect(app);
+  oubli::cli::add_means(app);
+  oubli::cli::add_forget(app);
+  oubli::cli::add_keygen(app);
+  oubli::cli::add_verify(app);
+  oubli::cli::add_audit(app);
+  oubli::cli::add_invert(app);
+  oubli::cli::add_predict(app);
+  oubli::cli::add_report(app);
+  oubli::cli::add_reproduce(app);
+  oubli::cli::add_sign(app);
+  oubli::cli::add_status(app);
+  oubli::cli::add_train(app);
+  oubli::cli::add_tools(app);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,30 +96,7 @@ int main(int argc, char** argv) {
         "Takes a class out of a trained classifier, and measures whether that worked.", "oubli",
         fmt::format("oubli {} ({}, {})", oubli::kVersion, oubli::kCompiler,
                     *oubli::kArchitecture != '\0' ? oubli::kArchitecture : "portable"));
-    app.add_flag(
-        "-q,--quiet", [] { oubli::set_verbosity(oubli::Verbosity::quiet); },
-        "Say nothing on stderr but errors");
-    app.add_flag(
-        "--verbose", [] { oubli::set_verbosity(oubli::Verbosity::verbose); }, "Say more on stderr");
-    app.footer(
-        "Exit codes: 0 done; 1 our bug; 2 usage; 3 bad input file; 4 the model cannot be "
-        "filtered;\n"
-        "5 self-check failed; 6 I/O; 7 a component or data set is missing; 8 some trials failed;\n"
-        "9 a gate is undecided; 130 interrupted. 'oubli COMMAND --help' has examples.");
-    oubli::cli::add_inspect(app);
-    oubli::cli::add_means(app);
-    oubli::cli::add_forget(app);
-    oubli::cli::add_keygen(app);
-    oubli::cli::add_verify(app);
-    oubli::cli::add_audit(app);
-    oubli::cli::add_invert(app);
-    oubli::cli::add_predict(app);
-    oubli::cli::add_report(app);
-    oubli::cli::add_reproduce(app);
-    oubli::cli::add_sign(app);
-    oubli::cli::add_status(app);
-    oubli::cli::add_train(app);
-    oubli::cli::add_tools(app);
+    add_commands(app);
     oubli::cli::become_tool(argc, argv);
     // Messages that nobody reads do not end the work.
     (void)std::signal(SIGPIPE, SIG_IGN);

@@ -30,9 +30,10 @@ TEST_F(Options, CountsAreDigitsInRange) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> counts{
       {"train mnist -o m.onnx", {"--epochs", "--batch", "--features", "--models", "--jobs"}},
       {"invert mnist", {"--epochs", "--classes", "--images", "--networks", "--steps", "--jobs"}},
-      {"reproduce mnist", {"--models", "--hidden", "--each-class", "--epochs", "--jobs"}},
+      {"reproduce mnist",
+       {"--models", "--hidden", "--each-class", "--epochs", "--splits", "--jobs"}},
       {"audit --seen a.npy --unseen b.npy --labels y.npy --class 0",
-       {"--images", "--images-retained", "--directions", "--bootstrap", "--jobs"}},
+       {"--images", "--images-retained", "--splits", "--directions", "--bootstrap", "--jobs"}},
       {"forget head.npz --class 1 --data d.npz -o n.npz", {"--samples", "--seed"}}};
   for (const auto& [command, options] : counts)
     for (const std::string& option : options)

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct PredictOptions {
   ModelOptions model;  // and the data
   std::string split;
   fs::path output;
@@ -117,7 +117,7 @@ Matrix<float> rows_of_value(const Tensor& value, std::size_t fed, std::size_t sa
 // The files that are written row by row while the model runs.
 class Outputs {
  public:
-  Outputs(const Options& options, std::span<const Wanted> wanted, const ModelRunner& runner,
+  Outputs(const PredictOptions& options, std::span<const Wanted> wanted, const ModelRunner& runner,
           std::size_t samples, const Sample& example)
       : runner_(runner), samples_(samples), wanted_(wanted) {
     // One sample shows the shapes, and that values follow the number of samples.
@@ -165,7 +165,7 @@ bool is_data_set(const std::string& data) {
 }
 
 // What --data and --split name.
-std::string data_of(const Options& options) {
+std::string data_of(const PredictOptions& options) {
   if (options.split.empty()) return options.model.data;
   if (!is_data_set(options.model.data))
     fail(ErrorCode::usage, "--split {}: only data sets are split: {}", options.split,
@@ -173,7 +173,7 @@ std::string data_of(const Options& options) {
   return options.model.data + ":" + options.split;
 }
 
-void write_labels(const Options& options, const SampleSource& source) {
+void write_labels(const PredictOptions& options, const SampleSource& source) {
   if (options.labels.empty()) return;
   const std::vector<std::int64_t> labels(source.labels().begin(), source.labels().end());
   write_npy(options.labels,
@@ -188,7 +188,7 @@ struct Told {
   nn::Score score;
 };
 
-void tell(const Options& options, std::span<const Wanted> wanted, const Told& told) {
+void tell(const PredictOptions& options, std::span<const Wanted> wanted, const Told& told) {
   const nn::Score& score = told.score;
   if (!options.print_json) {
     fmt::print(
@@ -238,7 +238,8 @@ std::shared_ptr<const Engine> choose_engine(const OnnxModel& model, bool values,
 }
 
 // Runs the model on everything; returns what there is to tell.
-Told run_model(const Options& options, const Opened& opened, std::span<const Wanted> wanted) {
+Told run_model(const PredictOptions& options, const Opened& opened,
+               std::span<const Wanted> wanted) {
   const OnnxModel& model = opened.model;
   std::vector<std::string> names;
   for (const Wanted& value : wanted) {
@@ -285,7 +286,7 @@ Told run_model(const Options& options, const Opened& opened, std::span<const Wan
   return told;
 }
 
-void run(const Options& options) {
+void run(const PredictOptions& options) {
   const std::vector<Wanted> wanted = wanted_values(options.tensors);
   std::vector<fs::path> outputs{options.output, options.features, options.labels};
   for (const Wanted& value : wanted) outputs.push_back(value.file);
@@ -301,7 +302,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_predict(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   Command* command = app.add_subcommand(
       "predict", "Logits, features and inner values of an ONNX model, on any data");
   command->add_option("MODEL", options->model.model, "The model, an .onnx file")->required();

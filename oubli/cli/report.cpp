@@ -13,7 +13,7 @@
 namespace oubli::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::filesystem::path> inputs;
   std::filesystem::path output = "report.html";
   std::string method;
@@ -24,7 +24,7 @@ struct Options {
   bool markdown = false;
 };
 
-void run(const Options& options) {
+void run(const ReportOptions& options) {
   if (options.markdown) return fmt::print("{}", report::tables_as_markdown(options.inputs));
   report::write_report(options.inputs, options.output, options.force, options.method, options.title,
                        options.full);
@@ -37,7 +37,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_report(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   Command* command = app.add_subcommand(
       "report", "Draw what a run, an audit or a deletion gave as one self-contained HTML page");
   command

@@ -29,7 +29,7 @@
 namespace oubli::cli {
 namespace {
 
-struct Options {
+struct ReproduceCommandOptions {
   std::string experiment;
   std::string data;                  // of methods
   std::vector<std::size_t> classes;  // of methods
@@ -40,6 +40,7 @@ struct Options {
   std::vector<std::size_t> hidden;
   std::vector<std::string> samples{"1", "3", "10", "100", "all"};
   std::vector<double> explain{kExplain};
+  std::size_t splits = 10;
   unsigned jobs = 0;
   std::uint64_t seed = 1;
   std::size_t epochs = 0;
@@ -65,12 +66,12 @@ void print_list() {
   }
   fmt::print(
       "\nBeyond the paper: s = 1 and 3 (--samples), class means from training data (always), a\n"
-      "refitted head (always), method explained (always), each class in turn (oubli reproduce "
-      "mnist\n"
-      "--each-class), observers that see probabilities or labels only (always), fashion-mnist.\n");
+      "refitted head (always), method explained, from test and from training data (always), each\n"
+      "class in turn (oubli reproduce mnist --each-class), observers that see probabilities\n"
+      "or labels only (always), fashion-mnist.\n");
 }
 
-RunConfig config_of(const Options& options) {
+RunConfig config_of(const ReproduceCommandOptions& options) {
   const Recipe& recipe = recipe_of(options.experiment);
   RunConfig config{.experiment = options.experiment,
                    .seed = options.seed,
@@ -80,6 +81,7 @@ RunConfig config_of(const Options& options) {
                    .each_class = 0,
                    .samples = {},
                    .explain = options.explain,
+                   .splits = options.splits,
                    .keep_models = options.keep_models};
   const std::size_t models = options.models != 0 ? options.models : recipe.models;
   for (const std::size_t hidden :
@@ -98,7 +100,7 @@ RunConfig config_of(const Options& options) {
   return config;
 }
 
-void print_tables(const Options& options, const Results& results,
+void print_tables(const ReproduceCommandOptions& options, const Results& results,
                   const std::filesystem::path& folder) {
   if (options.markdown) return fmt::print("{}", to_markdown(results.tables));
   if (options.full)
@@ -114,7 +116,7 @@ std::vector<std::string> names_of_rivals() {
   return names;
 }
 
-void run_methods_of(const Options& options) {
+void run_methods_of(const ReproduceCommandOptions& options) {
   MethodsCommand command{.plan = {.seed = options.seed, .epochs = options.epochs},
                          .folder = options.folder,
                          .jobs = options.jobs,
@@ -131,7 +133,7 @@ void run_methods_of(const Options& options) {
   reproduce_methods(command);
 }
 
-void run(const Options& options) {
+void run(const ReproduceCommandOptions& options) {
   if (options.list && options.as_json) return fmt::print("{}\n", published_json());
   if (options.list) return print_list();
   if (options.experiment == "methods") return run_methods_of(options);
@@ -173,67 +175,87 @@ void run(const Options& options) {
   }
 }
 
-}  // namespace
-
-void add_reproduce(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command* command = app.add_subcommand(
-      "reproduce",
-      "The paper's experiments: train, unlearn, attack, and print its tables beside ours");
-  command->add_option("experiment", options->experiment,
-                      "mnist, fashion-mnist, cifar10 or faces; or methods");
-  command->add_option(
-      "data", options->data,
+void add_subject_options(Command& command, ReproduceCommandOptions& options) {
+  command.add_option("experiment", options.experiment,
+                     "mnist, fashion-mnist, cifar10 or faces; or methods");
+  command.add_option(
+      "data", options.data,
       "Of methods, every way to forget in one table: mnist, fashion-mnist or cifar10 [mnist]");
-  command->add_flag("--list", options->list,
-                    "Say what each table and figure of the paper is, and what fills it");
-  command->add_option("--run", options->folder, "Run folder [run-EXPERIMENT]");
-  command->add_option("--models", options->models, "Networks per population [100; methods 60]")
+  command.add_flag("--list", options.list,
+                   "Say what each table and figure of the paper is, and what fills it");
+  command.add_option("--run", options.folder, "Run folder [run-EXPERIMENT]");
+}
+
+void add_trial_options(Command& command, ReproduceCommandOptions& options) {
+  command.add_option("--models", options.models, "Networks per population [100; methods 60]")
       ->range(1, 1'000'000);
   command
-      ->add_option("--floor-models", options->floor_models,
-                   "Networks of the second retrained batch, for the floor [as --models]")
+      .add_option("--floor-models", options.floor_models,
+                  "Networks of the second retrained batch, for the floor [as --models]")
       ->range(0, 1'000'000);
   command
-      ->add_option("--hidden", options->hidden,
-                   "Sizes p of the features [mnist 50, cifar10 256; methods cifar10 64]")
+      .add_option("--hidden", options.hidden,
+                  "Sizes p of the features [mnist 50, cifar10 256; methods cifar10 64]")
       ->range(1, 1'000'000)
       ->delimiter(',');
   command
-      ->add_option("--samples", options->samples,
-                   "Samples per class that estimate the mean predictions [1,3,10,100,all]")
+      .add_option("--samples", options.samples,
+                  "Samples per class that estimate the mean predictions [1,3,10,100,all]")
       ->delimiter(',');
   command
-      ->add_option("--explain", options->explain,
-                   fmt::format("Shares rho of method explained [{}]", kExplain))
+      .add_option("--explain", options.explain,
+                  fmt::format("Shares rho of method explained [{}]", kExplain))
       ->delimiter(',');
   command
-      ->add_option(
-          "--each-class", options->each_class,
+      .add_option("--splits", options.splits,
+                  "Splits of the networks into training and test, for the paper's attacks on the "
+                  "paper's rows [10]")
+      ->range(1, 1000);
+  command
+      .add_option(
+          "--each-class", options.each_class,
           "Also forget each single class in turn, with as many networks per class [--models]")
       ->range(0, 1'000'000)
       ->without_value("0");
   command
-      ->add_option("--classes", options->classes,
-                   "Of methods: classes to forget in turn [2,3,6,7,9]")
+      .add_option("--classes", options.classes, "Of methods: classes to forget in turn [2,3,6,7,9]")
       ->delimiter(',');
   command
-      ->add_option("--methods", options->methods,
-                   fmt::format("Of methods: which, beside naive: {} [all]",
-                               fmt::join(names_of_rivals(), ", ")))
+      .add_option("--methods", options.methods,
+                  fmt::format("Of methods: which, beside naive: {} [all]",
+                              fmt::join(names_of_rivals(), ", ")))
       ->delimiter(',');
-  command->add_option("--jobs", options->jobs, "Threads [all cores; 1 per rank under mpirun]")
+}
+
+void add_work_options(Command& command, ReproduceCommandOptions& options) {
+  command.add_option("--jobs", options.jobs, "Threads [all cores; 1 per rank under mpirun]")
       ->range(1, 1024);
-  command->add_option("--seed", options->seed, "Seed of everything [1]");
-  command->add_option("--epochs", options->epochs, "Epochs of training [the paper's]")
+  command.add_option("--seed", options.seed, "Seed of everything [1]");
+  command.add_option("--epochs", options.epochs, "Epochs of training [the paper's]")
       ->range(1, 1'000'000);
-  command->add_flag("--keep-models", options->keep_models,
-                    "Also save every network trained now as ONNX");
-  command->add_flag("--train-only", options->train_only, "Train, and leave the audits for later");
-  command->add_flag("--json", options->as_json,
-                    "Print results.json instead of tables; with --list, the paper's numbers");
-  command->add_flag("--full", options->full, "Print the paper's tables with ours beside them");
-  command->add_flag("--markdown", options->markdown, "Print the tables as Markdown");
+  command.add_flag("--keep-models", options.keep_models,
+                   "Also save every network trained now as ONNX");
+  command.add_flag("--train-only", options.train_only, "Train, and leave the audits for later");
+}
+
+void add_output_options(Command& command, ReproduceCommandOptions& options) {
+  command.add_flag("--json", options.as_json,
+                   "Print results.json instead of tables; with --list, the paper's numbers");
+  command.add_flag("--full", options.full, "Print the paper's tables with ours beside them");
+  command.add_flag("--markdown", options.markdown, "Print the tables as Markdown");
+}
+
+}  // namespace
+
+void add_reproduce(Command& app) {
+  auto options = std::make_shared<ReproduceCommandOptions>();
+  Command* command = app.add_subcommand(
+      "reproduce",
+      "The paper's experiments: train, unlearn, attack, and print its tables beside ours");
+  add_subject_options(*command, *options);
+  add_trial_options(*command, *options);
+  add_work_options(*command, *options);
+  add_output_options(*command, *options);
   command->footer(
       "A run folder can be continued: the same command after an interruption does what is "
       "missing,\n"

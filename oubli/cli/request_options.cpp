@@ -7,6 +7,7 @@
 #include "oubli/array/array_file.h"
 #include "oubli/base/names.h"
 #include "oubli/cli/terminal.h"
+#include "oubli/forget/curvature.h"
 #include "oubli/model/name_agreement.h"
 
 namespace oubli::cli {
@@ -39,7 +40,8 @@ void RequestOptions::add_request(Command& command) {
       ->required();
   command
       .add_option("--method", method,
-                  "Where the forgotten class's logits go: " + or_list(all_names<Method>()))
+                  "Where the forgotten class's logits go: " + or_list(all_names<Method>()) +
+                      (takes_curvature ? "; or curvature (experimental)" : ""))
       ->capture_default_str();
   command
       .add_option("--solver", solver,
@@ -60,7 +62,37 @@ void RequestOptions::add_request(Command& command) {
   add_run(command);
 }
 
+bool asks_for_curvature(const RequestOptions& options) { return options.method == kCurvature; }
+
+namespace {
+
+// What is for filtrations, or for inputs made in another way than training had them.
+void check_words_of_curvature(const RequestOptions& options) {
+  if (!options.takes_curvature)
+    fail(ErrorCode::usage,
+         "--method curvature (experimental) is carried out by 'oubli forget' alone: it is no "
+         "filtration, whose head could be shown without the images");
+  for (const auto& [option, given] :
+       {std::pair("--solver", options.solver != "auto"),
+        std::pair("--explain", options.explain.has_value()),
+        std::pair("--target", !options.target.empty()), std::pair("--keep-seed", options.keep_seed),
+        std::pair("--means", !options.means.empty()),
+        std::pair("--features", !options.features.empty()),
+        std::pair("--logits", !options.logits.empty()),
+        std::pair("--samples", options.samples.has_value()),
+        std::pair("--float-head", options.float_head),
+        std::pair("--run-with", !options.run_with.empty())})
+    if (given) fail(ErrorCode::usage, "{}: not with --method curvature", option);
+  if (options.data.empty())
+    fail(ErrorCode::usage,
+         "--method curvature needs the images that the model was trained on: --data, as in --data "
+         "mnist:train");
+}
+
+}  // namespace
+
 void check_words(const RequestOptions& options) {
+  if (asks_for_curvature(options)) return check_words_of_curvature(options);
   const auto method = value_named<Method>(options.method);
   (void)value_named<Solver>(options.solver);
   if (options.keep_seed && method != Method::randomization)
@@ -98,7 +130,8 @@ ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loa
     compare(loaded.class_names, loaded.inputs.means->class_names, options.means);
   const ClassSplit split = split_for_deletion(classes, request.forget);
   loaded.model->check_enough_left(split.retained.size());
-  request.method = value_named<Method>(options.method);
+  request.curvature = asks_for_curvature(options);
+  if (!request.curvature) request.method = value_named<Method>(options.method);
   request.solver = value_named<Solver>(options.solver);
   request.seed = options.seed;
   request.explain = options.explain.value_or(kExplain);

@@ -19,11 +19,13 @@ struct RequestOptions : ModelOptions {
   bool allow_nonlinear_tail = false;
   bool ignore_accuracy = false;
   bool keep_seed = false;
+  bool takes_curvature = false;  // method curvature, which is no filtration, may be asked for
 
   void add_request(Command& command);
 };
 
 // Error{usage} if the words make no request for this model.
+[[nodiscard]] bool asks_for_curvature(const RequestOptions& options);
 [[nodiscard]] ForgetRequest make_request(const RequestOptions& options, const LoadedModel& loaded);
 
 // The same as far as it needs no model: before anything takes time.

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Options {
+struct TrainCommandOptions {
   std::string data;
   std::string network;
   std::size_t features = 256;
@@ -99,7 +99,35 @@ json run_one(const nn::NetworkSpec& spec, const ImageSet& images, const ImageSet
           {"test_loss", result.loss}, {"test_images", result.count}};
 }
 
-void run(const Options& options) {
+nn::TrainOptions train_options_of(const TrainCommandOptions& options, const ImageSet& images,
+                                  bool residual) {
+  nn::TrainOptions out;
+  for (const std::string& word : options.without)
+    out.without.push_back(class_named(word, images.class_names, images.class_names.size()));
+  out.epochs = options.epochs.value_or(residual ? 15 : 6);
+  out.batch = options.batch.value_or(residual ? 8 : 32);
+  out.seed = options.seed;
+  out.optimizer.kind =
+      options.optimizer == "sgd" ? nn::Optimizer::Kind::sgd : nn::Optimizer::Kind::adam;
+  out.optimizer.learning_rate = options.learning_rate;
+  out.optimizer.momentum = options.momentum;
+  out.optimizer.weight_decay = options.weight_decay;
+  return out;
+}
+
+void print_json(const TrainCommandOptions& options, const nn::NetworkSpec& spec,
+                const nn::TrainOptions& train_options, const std::vector<json>& results) {
+  const json document{{"data", options.data},
+                      {"network", to_json(spec)},
+                      {"seed", options.seed},
+                      {"epochs", train_options.epochs},
+                      {"batch", train_options.batch},
+                      {"without", options.without},
+                      {"models", results}};
+  fmt::print("{}\n", to_text(document, 2));
+}
+
+void run(const TrainCommandOptions& options) {
   const bool folder = options.models > 0;
   const std::size_t models = folder ? options.models : 1;
   const auto path_of = [&](std::size_t model) {
@@ -113,24 +141,12 @@ void run(const Options& options) {
   }
 
   const ImageSet images = load_data_set(options.data, Split::train);
-  nn::TrainOptions train_options;
-  for (const std::string& word : options.without)
-    train_options.without.push_back(
-        class_named(word, images.class_names, images.class_names.size()));
-  const ImageSet test =
-      without_classes(load_data_set(options.data, Split::test), train_options.without);
   const std::string name =
       options.network.empty() ? default_network(options.data) : options.network;
+  const nn::TrainOptions train_options = train_options_of(options, images, name == "residual");
+  const ImageSet test =
+      without_classes(load_data_set(options.data, Split::test), train_options.without);
   const nn::NetworkSpec spec = network_for(name, options.features, images, test.classes());
-  const bool residual = name == "residual";
-  train_options.epochs = options.epochs.value_or(residual ? 15 : 6);
-  train_options.batch = options.batch.value_or(residual ? 8 : 32);
-  train_options.seed = options.seed;
-  train_options.optimizer.kind =
-      options.optimizer == "sgd" ? nn::Optimizer::Kind::sgd : nn::Optimizer::Kind::adam;
-  train_options.optimizer.learning_rate = options.learning_rate;
-  train_options.optimizer.momentum = options.momentum;
-  train_options.optimizer.weight_decay = options.weight_decay;
 
   if (folder) fs::create_directories(options.output);
   const std::stop_token stop = stop_on_interrupt();
@@ -147,17 +163,7 @@ void run(const Options& options) {
         },
         stop);
   }
-  if (options.print_json) {
-    const json document{{"data", options.data},
-                        {"network", to_json(spec)},
-                        {"seed", options.seed},
-                        {"epochs", train_options.epochs},
-                        {"batch", train_options.batch},
-                        {"without", options.without},
-                        {"models", results}};
-    fmt::print("{}\n", to_text(document, 2));
-    return;
-  }
+  if (options.print_json) return print_json(options, spec, train_options, results);
   for (const json& result : results)
     fmt::print("{}  accuracy {:.2f} %  loss {:.4f}  ({} test images)\n",
                result["file"].get<std::string>(), 100 * result["test_accuracy"].get<double>(),
@@ -167,7 +173,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_train(Command& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainCommandOptions>();
   Command* command = app.add_subcommand("train", "Train a network and write it as an ONNX file");
   command->add_option("DATA", options->data, "fashion-mnist, mnist, cifar10 or faces")->required();
   command->add_option("--network", options->network,

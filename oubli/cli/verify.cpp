@@ -18,6 +18,7 @@
 #include "oubli/evidence/evidence_file.h"
 #include "oubli/forget/attestation.h"
 #include "oubli/forget/claims.h"
+#include "oubli/forget/curvature.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli::cli {
@@ -197,10 +198,10 @@ void run(VerifyOptions options) {
       options.target.empty() ? options.given_run_option() : std::string("--target");
   if (options.model.empty() && !unused.empty())
     fail(ErrorCode::usage, "{} without --original: nothing is computed", unused);
-  if (const Method method = request_of(receipt).method;
-      !options.target.empty() && method != Method::custom)
+  const ForgetRequest request = request_of(receipt);
+  if (!options.target.empty() && (request.curvature || request.method != Method::custom))
     fail(ErrorCode::usage, "--target: the receipt is about method {}, which takes none",
-         name_of(method));
+         request.curvature ? kCurvature : name_of(request.method));
   if (!options.previous.empty()) inputs.previous = options.previous;
   inputs.seed = options.given_seed;
   LoadedModel original;
@@ -216,7 +217,7 @@ void run(VerifyOptions options) {
   inputs.model = model.get();
   if (!options.target.empty())
     inputs.custom_target =
-        read_target(options.target, request_of(receipt).forget.size(), model->head().classes());
+        read_target(options.target, request.forget.size(), model->head().classes());
   std::ranges::move(verify_receipt(receipt, inputs), std::back_inserter(steps));
   throw_if_stopped(inputs.stop);
   const bool passed = std::ranges::none_of(

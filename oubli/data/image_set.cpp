@@ -26,6 +26,28 @@ ImageSet select_images(const ImageSet& set, std::span<const std::size_t> indices
   return chosen;
 }
 
+ImageSet classes_named(const ImageSet& set, std::span<const std::string> names,
+                       std::size_t images) {
+  for (const std::string& name : names)
+    if (std::ranges::find(set.class_names, name) == set.class_names.end())
+      fail(ErrorCode::bad_input, "{} has no class '{}', which the model has", set.name, name);
+  std::vector<std::size_t> chosen;
+  std::vector<std::uint32_t> labels;
+  std::vector<std::size_t> seen(names.size());
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const auto found = std::ranges::find(names, set.class_names[set.labels[i]]);
+    if (found == names.end()) continue;
+    const auto label = static_cast<std::size_t>(found - names.begin());
+    if (images != 0 && seen[label]++ >= images) continue;
+    chosen.push_back(i);
+    labels.push_back(static_cast<std::uint32_t>(label));
+  }
+  ImageSet out = select_images(set, chosen);
+  out.labels = std::move(labels);
+  out.class_names.assign(names.begin(), names.end());
+  return out;
+}
+
 ImageSet without_classes(const ImageSet& set, std::span<const std::size_t> forgotten) {
   const ClassSplit split = split_classes(set.classes(), forgotten);
   std::vector<std::size_t> indices;

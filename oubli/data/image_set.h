@@ -29,6 +29,11 @@ struct ImageSet {
 // The images `indices`, in that order, labels unchanged.
 [[nodiscard]] ImageSet select_images(const ImageSet& set, std::span<const std::size_t> indices);
 
+// At most `images` images (0: all) of each of the classes `names`, which are numbered in that
+// order. Error{bad_input} if there is no class of a name.
+[[nodiscard]] ImageSet classes_named(const ImageSet& set, std::span<const std::string> names,
+                                     std::size_t images);
+
 // The set without the classes `forgotten`: their images and names are gone, the other classes are
 // numbered anew in their old order. Errors as split_classes().
 [[nodiscard]] ImageSet without_classes(const ImageSet& set, std::span<const std::size_t> forgotten);

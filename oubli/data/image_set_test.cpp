@@ -34,6 +34,17 @@ TEST(ImageSet, WithoutClassesNumbersTheRestAnew) {
   EXPECT_EQ(without_classes(small(), {}).pixels, small().pixels);
 }
 
+TEST(ImageSet, ClassesNamedAreNumberedInThatOrder) {
+  const std::vector<std::string> names = {"c", "a"};
+  const ImageSet all = classes_named(small(), names, 0);
+  EXPECT_THAT(all.class_names, ElementsAre("c", "a"));
+  EXPECT_THAT(all.labels, ElementsAre(0, 1, 0));
+  EXPECT_THAT(all.pixels, ElementsAre(0, 1, 10, 11, 30, 31));
+  EXPECT_THAT(classes_named(small(), names, 1).pixels, ElementsAre(0, 1, 10, 11));
+  const std::vector<std::string> unknown = {"a", "d"};
+  EXPECT_THROW((void)classes_named(small(), unknown, 0), Error);
+}
+
 TEST(ImageSet, HalfSizeAveragesFourPixels) {
   const ImageSet set{.name = "",
                      .channels = 1,

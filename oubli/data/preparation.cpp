@@ -8,36 +8,11 @@
 #include <numeric>
 
 #include "oubli/base/error.h"
+#include "oubli/data/resize.h"
 
 namespace oubli {
 
 namespace {
-
-struct Tap {
-  std::size_t begin;
-  std::vector<double> weights;
-};
-
-// For every target position the source positions that count, and how much.
-std::vector<Tap> taps(std::size_t from, std::size_t to) {
-  std::vector<Tap> result(to);
-  const double ratio = static_cast<double>(from) / static_cast<double>(to);
-  const double support = std::max(1.0, ratio);
-  for (std::size_t i = 0; i < to; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * ratio;
-    const double low = std::max(0.0, std::floor(centre - support + 0.5));
-    const double high = std::min(static_cast<double>(from), std::floor(centre + support + 0.5));
-    result[i].begin = static_cast<std::size_t>(low);
-    double sum = 0;
-    for (double j = low; j < high; ++j) {
-      const double weight = std::max(0.0, 1 - std::abs((j + 0.5 - centre) / support));
-      result[i].weights.push_back(weight);
-      sum += weight;
-    }
-    for (double& weight : result[i].weights) weight /= sum;
-  }
-  return result;
-}
 
 // ITU-R BT.601 luma, as image programs compute grey.
 double grey_of(double red, double green, double blue) {
@@ -172,38 +147,6 @@ std::vector<double> per_channel(const std::vector<double>& given, double otherwi
 
 }  // namespace
 
-std::vector<float> resize_image(const Sample& sample, std::size_t height, std::size_t width) {
-  const std::size_t channels = sample.channels;
-  std::vector<float> rows(sample.height * width * channels);
-  const std::vector<Tap> across = taps(sample.width, width);
-  for (std::size_t y = 0; y < sample.height; ++y) {
-    for (std::size_t x = 0; x < width; ++x) {
-      for (std::size_t c = 0; c < channels; ++c) {
-        double sum = 0;
-        for (std::size_t k = 0; k < across[x].weights.size(); ++k) {
-          sum += across[x].weights[k] *
-                 sample.pixels[(y * sample.width + across[x].begin + k) * channels + c];
-        }
-        rows[(y * width + x) * channels + c] = static_cast<float>(sum);
-      }
-    }
-  }
-  std::vector<float> out(height * width * channels);
-  const std::vector<Tap> down = taps(sample.height, height);
-  const std::size_t line = width * channels;
-  std::vector<double> sums(line);
-  for (std::size_t y = 0; y < height; ++y) {
-    std::ranges::fill(sums, 0.0);
-    for (std::size_t k = 0; k < down[y].weights.size(); ++k) {  // row by row: vector code
-      const double weight = down[y].weights[k];
-      const float* const row = rows.data() + (down[y].begin + k) * line;
-      for (std::size_t i = 0; i < line; ++i) sums[i] += weight * static_cast<double>(row[i]);
-    }
-    for (std::size_t i = 0; i < line; ++i) out[y * line + i] = static_cast<float>(sums[i]);
-  }
-  return out;
-}
-
 Preparation::Preparation(const PreparationOptions& options, const InputShape& input,
                          const Sample& example)
     : dtype_(input.dtype), image_(example.image) {
@@ -286,6 +229,37 @@ std::string describe(const ImageChanges& changes, std::size_t images) {
   return fmt::format("of {} images {}", images, fmt::join(parts, ", and "));
 }
 
+template <typename Pixel, typename Put>
+void Preparation::put_row(std::size_t y, std::span<const Pixel> pixels, const Put& put) const {
+  const std::size_t stored = pixels.size() / width_;
+  for (std::size_t c = 0; c < channels_; ++c) {
+    const std::size_t first =
+        channels_last_ ? y * width_ * channels_ + c : (c * height_ + y) * width_;
+    const std::size_t step = channels_last_ ? channels_ : 1;
+    const Pixel* const from = pixels.data() + (stored == 1 ? 0 : c);
+    const double mean = mean_[c], standard = standard_[c];
+    for (std::size_t x = 0; x < width_; ++x) {
+      const Pixel* const at = from + x * stored;
+      auto value = static_cast<double>(*at);
+      if (stored == 3 && channels_ == 1)
+        value = grey_of(value, static_cast<double>(at[1]), static_cast<double>(at[2]));
+      put(first + x * step, (value * scale_ - mean) / standard);
+    }
+  }
+}
+
+template <typename Put>
+void Preparation::put_image(const Sample& sample, const Put& put) const {
+  if (sample.height != height_ || sample.width != width_) {
+    resize_rows(sample, height_, width_,
+                [&](std::size_t y, std::span<const float> row) { put_row(y, row, put); });
+    return;
+  }
+  const std::size_t line = width_ * sample.channels;
+  for (std::size_t y = 0; y < height_; ++y)
+    put_row(y, std::span(sample.pixels).subspan(y * line, line), put);
+}
+
 ImageChanges Preparation::write(const Sample& sample, std::span<std::byte> out) const {
   OUBLI_ASSERT(out.size() == bytes());
   if (!image_) {
@@ -300,28 +274,17 @@ ImageChanges Preparation::write(const Sample& sample, std::span<std::byte> out) 
     store(dtype_, values, out);
     return {};
   }
-  std::vector<float> resized;
-  const bool same_size = sample.height == height_ && sample.width == width_;
-  if (!same_size) resized = resize_image(sample, height_, width_);
-  const std::size_t count = height_ * width_;
-  const auto pixel = [&](std::size_t i, std::size_t c) {
-    const std::size_t at = i * sample.channels + c;
-    return same_size ? static_cast<double>(sample.pixels[at]) : static_cast<double>(resized[at]);
-  };
-  std::vector<double> values(count * channels_);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t c = 0; c < channels_; ++c) {
-      double value = 0;
-      if (channels_ == 1 && sample.channels == 3) {
-        value = grey_of(pixel(i, 0), pixel(i, 1), pixel(i, 2));
-      } else {
-        value = pixel(i, sample.channels == 1 ? 0 : c);
-      }
-      value = (value * scale_ - mean_[c]) / standard_[c];
-      values[channels_last_ ? i * channels_ + c : c * count + i] = value;
-    }
+  if (dtype_ == DType::f32) {
+    put_image(sample, [to = out.data()](std::size_t at, double value) {
+      const auto number = static_cast<float>(value);
+      std::memcpy(to + at * sizeof number, &number, sizeof number);
+    });
+  } else {
+    std::vector<double> values(element_count(shape_, "input"));
+    put_image(sample, [&](std::size_t at, double value) { values[at] = value; });
+    store(dtype_, values, out);
   }
-  store(dtype_, values, out);
+  const bool same_size = sample.height == height_ && sample.width == width_;
   return {.resized = same_size ? 0U : 1U,
           .squashed = sample.height * width_ == sample.width * height_ ? 0U : 1U,
           .turned_grey = channels_ == 1 && sample.channels == 3 ? 1U : 0U};

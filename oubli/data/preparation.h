@@ -64,6 +64,12 @@ class Preparation {
  private:
   void plan_image(const PreparationOptions& options, const InputShape& input,
                   const Sample& example);
+  // Calls `put` with the place and the value of every number that is made of a row of an image in
+  // the size that the model takes, or of a whole one.
+  template <typename Pixel, typename Put>
+  void put_row(std::size_t y, std::span<const Pixel> pixels, const Put& put) const;
+  template <typename Put>
+  void put_image(const Sample& sample, const Put& put) const;
 
   DType dtype_ = DType::f32;
   std::vector<std::size_t> shape_;
@@ -73,10 +79,5 @@ class Preparation {
   double scale_ = 1;
   std::vector<double> mean_, standard_;  // one per channel
 };
-
-// Resizes planes of height x width x channels: triangle filter, widened when shrinking, so that
-// every source pixel counts (what PIL calls bilinear).
-[[nodiscard]] std::vector<float> resize_image(const Sample& sample, std::size_t height,
-                                              std::size_t width);
 
 }  // namespace oubli

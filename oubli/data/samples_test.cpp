@@ -8,6 +8,7 @@
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
 #include "oubli/data/preparation.h"
+#include "oubli/data/resize.h"
 
 namespace oubli {
 namespace {

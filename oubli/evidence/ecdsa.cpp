@@ -1,11 +1,7 @@
 #include "oubli/evidence/ecdsa.h"
 
-#include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
-#include <openssl/ec.h>
-#include <openssl/ecdsa.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/obj_mac.h>
 #include <openssl/sha.h>
@@ -16,39 +12,26 @@
 #include <span>
 #include <vector>
 
-#include "oubli/base/error.h"
+#include "oubli/evidence/openssl.h"
 
 namespace oubli {
 namespace {
 
 constexpr int kBytes = 32;  // of the order, and of SHA-256
 
-struct Freed {
-  void operator()(BIGNUM* number) const { BN_clear_free(number); }
-  void operator()(BN_CTX* context) const { BN_CTX_free(context); }
-  void operator()(EC_GROUP* group) const { EC_GROUP_free(group); }
-  void operator()(EC_POINT* point) const { EC_POINT_clear_free(point); }
-  void operator()(ECDSA_SIG* signature) const { ECDSA_SIG_free(signature); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Freed>;
 using Number = Owned<BIGNUM>;
 using Block = std::array<unsigned char, kBytes>;
 
-void require(bool condition, const char* what) {
-  if (!condition) fail(ErrorCode::io, "OpenSSL: {} failed", what);
-}
-
 Number number() {
   Number result(BN_secure_new());
-  require(result != nullptr, "BN_secure_new");
+  require_openssl(result != nullptr, "BN_secure_new");
   BN_set_flags(result.get(), BN_FLG_CONSTTIME);
   return result;
 }
 
 Block octets(const BIGNUM* value) {
   Block block{};
-  require(BN_bn2binpad(value, block.data(), kBytes) == kBytes, "BN_bn2binpad");
+  require_openssl(BN_bn2binpad(value, block.data(), kBytes) == kBytes, "BN_bn2binpad");
   return block;
 }
 
@@ -57,9 +40,9 @@ Block hmac(const Block& key, std::initializer_list<std::span<const unsigned char
   for (const auto part : parts) message.insert(message.end(), part.begin(), part.end());
   Block result{};
   unsigned size = 0;
-  require(HMAC(EVP_sha256(), key.data(), kBytes, message.data(), message.size(), result.data(),
-               &size) != nullptr,
-          "HMAC");
+  require_openssl(HMAC(EVP_sha256(), key.data(), kBytes, message.data(), message.size(),
+                       result.data(), &size) != nullptr,
+                  "HMAC");
   OPENSSL_cleanse(message.data(), message.size());
   return result;
 }
@@ -89,7 +72,7 @@ class Nonces {
         value_ = hmac(key_, {value_});
       }
       value_ = hmac(key_, {value_});
-      require(BN_bin2bn(value_.data(), kBytes, nonce) != nullptr, "BN_bin2bn");
+      require_openssl(BN_bin2bn(value_.data(), kBytes, nonce) != nullptr, "BN_bin2bn");
       if (BN_is_zero(nonce) || BN_cmp(nonce, order) >= 0) continue;
       again_ = true;
       return;
@@ -107,22 +90,22 @@ class Nonces {
 std::string sign_p256(EVP_PKEY* key, std::string_view message) {
   const Owned<EC_GROUP> group(EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1));
   const Owned<BN_CTX> context(BN_CTX_secure_new());
-  require(group && context, "EC_GROUP_new_by_curve_name");
+  require_openssl(group && context, "EC_GROUP_new_by_curve_name");
   const Owned<EC_POINT> point(EC_POINT_new(group.get()));
-  require(point != nullptr, "EC_POINT_new");
+  require_openssl(point != nullptr, "EC_POINT_new");
   const BIGNUM* const order = EC_GROUP_get0_order(group.get());
   BIGNUM* secret_value = nullptr;
-  require(EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_PRIV_KEY, &secret_value) == 1,
-          "reading the private key");
+  require_openssl(EVP_PKEY_get_bn_param(key, OSSL_PKEY_PARAM_PRIV_KEY, &secret_value) == 1,
+                  "reading the private key");
   const Number secret(secret_value);
   BN_set_flags(secret.get(), BN_FLG_CONSTTIME);
 
   Block hash{};
   SHA256(reinterpret_cast<const unsigned char*>(message.data()), message.size(), hash.data());
   const Number digest = number();
-  require(BN_bin2bn(hash.data(), kBytes, digest.get()) != nullptr &&
-              BN_nnmod(digest.get(), digest.get(), order, context.get()) == 1,
-          "BN_nnmod");
+  require_openssl(BN_bin2bn(hash.data(), kBytes, digest.get()) != nullptr &&
+                      BN_nnmod(digest.get(), digest.get(), order, context.get()) == 1,
+                  "BN_nnmod");
   Block secret_octets = octets(secret.get());
   Nonces nonces(secret_octets, octets(digest.get()));
   OPENSSL_cleanse(secret_octets.data(), secret_octets.size());
@@ -133,7 +116,7 @@ std::string sign_p256(EVP_PKEY* key, std::string_view message) {
   const Number inverse = number();
   do {
     nonces.next(nonce.get(), order);
-    require(
+    require_openssl(
         EC_POINT_mul(group.get(), point.get(), nonce.get(), nullptr, nullptr, context.get()) == 1 &&
             EC_POINT_get_affine_coordinates(group.get(), point.get(), r.get(), nullptr,
                                             context.get()) == 1 &&
@@ -146,12 +129,13 @@ std::string sign_p256(EVP_PKEY* key, std::string_view message) {
   } while (BN_is_zero(r.get()) || BN_is_zero(s.get()));
 
   const Owned<ECDSA_SIG> signature(ECDSA_SIG_new());
-  require(signature && ECDSA_SIG_set0(signature.get(), r.get(), s.get()) == 1, "ECDSA_SIG_set0");
+  require_openssl(signature && ECDSA_SIG_set0(signature.get(), r.get(), s.get()) == 1,
+                  "ECDSA_SIG_set0");
   (void)r.release();  // are the signature's now
   (void)s.release();
   unsigned char* der = nullptr;
   const int size = i2d_ECDSA_SIG(signature.get(), &der);
-  require(size > 0, "i2d_ECDSA_SIG");
+  require_openssl(size > 0, "i2d_ECDSA_SIG");
   std::string bytes(reinterpret_cast<const char*>(der), static_cast<std::size_t>(size));
   OPENSSL_free(der);
   return bytes;

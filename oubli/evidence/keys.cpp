@@ -1,7 +1,6 @@
 #include "oubli/evidence/keys.h"
 
 #include <openssl/core_names.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sys/stat.h>
@@ -12,24 +11,17 @@
 #include "oubli/base/file.h"
 #include "oubli/base/progress.h"
 #include "oubli/evidence/ecdsa.h"
+#include "oubli/evidence/openssl.h"
 
 namespace oubli {
 namespace {
 
+using Context = Owned<EVP_MD_CTX>;
+using Bio = Owned<BIO>;
+
 constexpr std::size_t kKeyBytes = 32;  // Ed25519
 constexpr std::size_t kSignatureBytes = 64;
 constexpr std::size_t kKeyFileLimit = 1 << 16;
-
-struct Freed {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-using Context = std::unique_ptr<EVP_MD_CTX, Freed>;
-using Bio = std::unique_ptr<BIO, Freed>;
-
-void require(bool condition, const char* what) {
-  if (!condition) fail(ErrorCode::io, "OpenSSL: {} failed", what);
-}
 
 const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
@@ -62,7 +54,7 @@ int no_pass_phrase(char*, int, int, void*) { return -1; }
 
 SharedKey parse_key(std::string_view pem, bool secret, const std::string& what) {
   const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  require(bio != nullptr, "BIO_new_mem_buf");
+  require_openssl(bio != nullptr, "BIO_new_mem_buf");
   SharedKey key =
       shared(secret ? PEM_read_bio_PrivateKey(bio.get(), nullptr, no_pass_phrase, nullptr)
                     : PEM_read_bio_PUBKEY(bio.get(), nullptr, no_pass_phrase, nullptr));
@@ -74,8 +66,8 @@ SharedKey parse_key(std::string_view pem, bool secret, const std::string& what) 
 
 std::string pem_of(EVP_PKEY* key, bool secret) {
   const Bio bio(BIO_new(BIO_s_mem()));
-  require(bio != nullptr, "BIO_new");
-  require(
+  require_openssl(bio != nullptr, "BIO_new");
+  require_openssl(
       (secret ? PEM_write_bio_PKCS8PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr)
               : PEM_write_bio_PUBKEY(bio.get(), key)) == 1,
       "writing a key");
@@ -88,11 +80,12 @@ std::string sign_ed25519(EVP_PKEY* key, std::string_view message) {
   const Context context(EVP_MD_CTX_new());
   std::string signature(kSignatureBytes, '\0');
   std::size_t size = signature.size();
-  require(context && EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key) == 1 &&
-              EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
-                             &size, bytes_of(message), message.size()) == 1 &&
-              size == signature.size(),
-          "signing");
+  require_openssl(
+      context && EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key) == 1 &&
+          EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                         bytes_of(message), message.size()) == 1 &&
+          size == signature.size(),
+      "signing");
   return signature;
 }
 
@@ -158,15 +151,15 @@ std::string PublicKey::hex() const {
   if (type() == KeyType::ed25519) {
     std::string bytes(kKeyBytes, '\0');
     std::size_t size = bytes.size();
-    require(EVP_PKEY_get_raw_public_key(key_.get(), reinterpret_cast<unsigned char*>(bytes.data()),
-                                        &size) == 1 &&
-                size == bytes.size(),
-            "reading the public key");
+    require_openssl(EVP_PKEY_get_raw_public_key(
+                        key_.get(), reinterpret_cast<unsigned char*>(bytes.data()), &size) == 1 &&
+                        size == bytes.size(),
+                    "reading the public key");
     return to_hex(bytes);
   }
   unsigned char* der = nullptr;
   const int size = i2d_PUBKEY(key_.get(), &der);
-  require(size > 0, "i2d_PUBKEY");
+  require_openssl(size > 0, "i2d_PUBKEY");
   const std::string bytes(reinterpret_cast<const char*>(der), static_cast<std::size_t>(size));
   OPENSSL_free(der);
   return to_hex(bytes);
@@ -177,8 +170,9 @@ std::string PublicKey::id() const { return sha256_hex(as_bytes(pem())); }
 bool PublicKey::verifies(std::string_view message, std::string_view signature) const {
   const EVP_MD* const digest = type() == KeyType::ed25519 ? nullptr : EVP_sha256();
   const Context context(EVP_MD_CTX_new());
-  require(context && EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key_.get()) == 1,
-          "EVP_DigestVerifyInit");
+  require_openssl(
+      context && EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key_.get()) == 1,
+      "EVP_DigestVerifyInit");
   return EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(message),
                           message.size()) == 1;
 }
@@ -191,7 +185,7 @@ PrivateKey PrivateKey::generate(KeyType type) {
   SharedKey key =
       shared(type == KeyType::ed25519 ? EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")
                                       : EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
-  require(type_of(key.get()) == type, "making a key");
+  require_openssl(type_of(key.get()) == type, "making a key");
   return PrivateKey(std::move(key));
 }
 

@@ -8,6 +8,7 @@
 
 #include "oubli/array/npy.h"
 #include "oubli/audit/audit.h"
+#include "oubli/audit/resplit.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
@@ -15,6 +16,7 @@
 #include "oubli/base/json_fields.h"
 #include "oubli/base/version.h"
 #include "oubli/experiment/explained_logits.h"
+#include "oubli/experiment/published.h"
 #include "oubli/filtration/class_means.h"
 #include "oubli/filtration/filtration.h"
 
@@ -37,6 +39,22 @@ AuditTask make_task(const RunConfig& config, std::size_t hidden, std::vector<std
 }
 
 bool is_floor(const AuditTask& task) { return std::holds_alternative<Floor>(task.treatment); }
+
+// Whether the paper prints advantages of these networks, treated in this way.
+bool is_published(const std::string& experiment, const AuditTask& task) {
+  if (task.each_class || (task.means && task.means->source != MeansSource::test)) return false;
+  const std::string samples = task.means ? to_text(task.means->samples) : "";
+  for (const PublishedTable& table : published().tables)
+    for (const PublishedRow& row : table.rows)
+      if (table.kind == "advantage" && row.experiment == experiment && row.hidden == task.hidden &&
+          row.method == name_of(task.treatment) && row.samples == samples)
+        return true;
+  return false;
+}
+
+std::size_t splits_of(const RunConfig& config, const AuditTask& task) {
+  return is_published(config.experiment, task) ? config.splits : 1;
+}
 
 struct DoneTrial {
   std::string id;
@@ -85,11 +103,14 @@ std::string fingerprint(const RunFolder& folder, const AuditTask& task, const In
               {"seen", ids(inputs.seen)}, {"unseen", ids(inputs.unseen)},
               {"seed", config.seed},      {"epochs", config.epochs},
               {"build", kVersion},        {"version", kAuditFileVersion}};
+  if (const std::size_t splits = splits_of(config, task); splits > 1) all["splits"] = splits;
   if (const auto* explained = std::get_if<Explained>(&task.treatment)) {
     // Networks may be completed later.
     json& missing = all["not_explained"] = json::array();
+    const MeansSource source = task.means.value().source;
     for (const DoneTrial& trial : inputs.seen)
-      if (!fs::exists(folder.explained(trial.id, explained->rho))) missing.push_back(trial.id);
+      if (!fs::exists(folder.explained(trial.id, explained->rho, source)))
+        missing.push_back(trial.id);
   }
   return sha256_hex(as_bytes(to_text(all, -1)));
 }
@@ -141,7 +162,8 @@ LogitFilter make_filter(const RunFolder& folder, const AuditTask& task, const Do
   Target target{.method = method, .seed = folder.config().seed, .model = trial.model};
   Matrix<double> logits_explained;
   if (explained != nullptr) {
-    logits_explained = read_explained(folder, trial.id, explained->rho, task.forget);
+    logits_explained =
+        read_explained(folder, trial.id, explained->rho, task.means->source, task.forget);
     target.explained = logits_explained.view();
   }
   auto filter = filtration.logit_filter(target);
@@ -257,6 +279,7 @@ void members(Fields& fields, AuditRecord& record) {
 
 std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
   constexpr MeansOf kAllOfTest{kAllSamples, MeansSource::test};
+  constexpr MeansOf kAllOfTrain{kAllSamples, MeansSource::train};
   std::vector<AuditTask> tasks;
   for (const Part& part : config.parts) {
     const auto add = [&](Treatment treatment, std::optional<MeansOf> means = {}) {
@@ -266,8 +289,11 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
     add(Method::naive);
     for (const SampleCount& s : config.samples)
       add(Method::normalization, MeansOf{s, MeansSource::test});
-    add(Method::normalization, MeansOf{kAllSamples, MeansSource::train});
-    for (const double rho : config.explain) add(Explained{rho}, kAllOfTest);
+    add(Method::normalization, kAllOfTrain);
+    for (const double rho : config.explain) {
+      add(Explained{rho}, kAllOfTest);
+      add(Explained{rho}, kAllOfTrain);
+    }
     add(Method::randomization, kAllOfTest);
     add(Method::zeroing, kAllOfTest);
     add(Refit{});
@@ -283,7 +309,10 @@ std::vector<AuditTask> audit_tasks_of(const RunConfig& config) {
       };
       add(Method::naive, {});
       add(Method::normalization, kAllOfTest);
-      for (const double rho : config.explain) add(Explained{rho}, kAllOfTest);
+      for (const double rho : config.explain) {
+        add(Explained{rho}, kAllOfTest);
+        add(Explained{rho}, kAllOfTrain);
+      }
     }
   }
   return tasks;
@@ -340,12 +369,18 @@ void run_audit(const RunFolder& folder, const AuditTask& task, const ImageSet& t
     input.class_names = test.class_names;
     if (!sources.before->files.empty())
       input.before = population_of("before", sources.before, classes);
-    record.audit = audit(input, {.images_forgotten = recipe.attack_images,
-                                 .images_retained = recipe.attack_images_retained,
-                                 .retained = !task.each_class,
-                                 .seed = folder.config().seed,
-                                 .workers = 1,
-                                 .stop = stop});
+    AuditOptions options{.images_forgotten = recipe.attack_images,
+                         .images_retained = recipe.attack_images_retained,
+                         .retained = !task.each_class,
+                         .seed = folder.config().seed,
+                         .workers = 1,
+                         .stop = stop};
+    record.audit = audit(input, options);
+    // What the paper has: its attacks, for who sees logits.
+    options.attacks = {Attack::nearest_neighbours, Attack::forest, Attack::adaboost};
+    options.observers = {Observer::logits};
+    add_splits(record.audit->leaks, input.seen, input.unseen, input.samples, options,
+               splits_of(folder.config(), task));
   }
   write_file(folder.audit(task.name), to_text(json(record), -1) + "\n");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "oubli/array/npy.h"
 #include "oubli/base/error.h"
@@ -16,19 +17,55 @@ namespace oubli {
 
 namespace fs = std::filesystem;
 
-Matrix<double> explained_logits(const nn::Network& network, const ImageSet& test,
+namespace {
+
+// One file of explained/.
+struct ExplainedFile {
+  fs::path path;
+  double rho;
+  MeansSource source;
+};
+
+std::vector<ExplainedFile> files_of(const RunFolder& folder, const std::string& id) {
+  std::vector<ExplainedFile> files;
+  for (const MeansSource source : kMeansSources)
+    for (const double rho : folder.config().explain)
+      files.push_back({folder.explained(id, rho, source), rho, source});
+  return files;
+}
+
+// Those of one source follow each other.
+void save(std::span<const ExplainedFile> files, const nn::Network& network,
+          std::span<const std::size_t> forget, const SamplesOf& samples) {
+  std::optional<MeansSource> of;
+  Matrix<float> features;
+  for (const ExplainedFile& file : files) {
+    const ImageSet& images = samples(file.source);
+    if (of != file.source) features = network.features(images);
+    of = file.source;
+    const Tensor tensor = to_tensor<double>(
+        explained_logits(network, features.view(), images.labels, forget, file.rho).view());
+    write_npy(file.path, tensor.view(file.path.string()));
+  }
+}
+
+bool is_missing(const ExplainedFile& file) { return !fs::exists(file.path); }
+
+}  // namespace
+
+Matrix<double> explained_logits(const nn::Network& network, MatrixView<const float> features,
+                                std::span<const std::uint32_t> labels,
                                 std::span<const std::size_t> forget, double rho) {
   const std::size_t classes = network.classes();
-  const Matrix<float> features = network.features(test);
   ClassMeans means(classes, features.cols());
-  means.add(features.view(), test.labels);
+  means.add(features, labels);
   const std::span<const float> bias = network.head_bias();
   const HeadView head{.weights = tensor_view<float>(network.head_weights(), "head"),
                       .bias = TensorView{DType::f32, {classes}, std::as_bytes(bias), "bias"}};
   const Calibration calibration{.means = tensor_view<double>(means.means().view(), "class means"),
                                 .within_variance = means.within_variance(),
-                                .sample = tensor_view<float>(features.view(), "features"),
-                                .sample_labels = test.labels};
+                                .sample = tensor_view<float>(features, "features"),
+                                .sample_labels = labels};
   const std::size_t several = forget.size() > 1 ? forget.size() : 0;
   Matrix<double> result(classes + several, classes);
   std::ranges::fill(result.flat(), std::numeric_limits<double>::quiet_NaN());
@@ -44,24 +81,21 @@ Matrix<double> explained_logits(const nn::Network& network, const ImageSet& test
 }
 
 std::vector<fs::path> save_explained(const RunFolder& folder, const std::string& id,
-                                     const nn::Network& network, const ImageSet& test) {
-  std::vector<fs::path> files;
-  for (const double rho : folder.config().explain) {
-    files.push_back(folder.explained(id, rho));
-    const Tensor tensor =
-        to_tensor<double>(explained_logits(network, test, folder.config().forget, rho).view());
-    write_npy(files.back(), tensor.view(files.back().string()));
-  }
-  return files;
+                                     const nn::Network& network, const SamplesOf& samples) {
+  const std::vector<ExplainedFile> files = files_of(folder, id);
+  save(files, network, folder.config().forget, samples);
+  std::vector<fs::path> paths;
+  for (const ExplainedFile& file : files) paths.push_back(file.path);
+  return paths;
 }
 
 Matrix<double> read_explained(const RunFolder& folder, const std::string& id, double rho,
-                              std::span<const std::size_t> forget) {
-  const fs::path path = folder.explained(id, rho);
+                              MeansSource source, std::span<const std::size_t> forget) {
+  const fs::path path = folder.explained(id, rho, source);
   if (!fs::exists(path))
     fail(ErrorCode::missing,
-         "{}: is not there: the network was trained before method explained was asked for, and not "
-         "kept as ONNX; remove trials/{}.json and it is trained again",
+         "{}: is not there: the network was trained before this was asked for, and not kept as "
+         "ONNX; remove trials/{}.json and it is trained again",
          path.string(), id);
   const Matrix<double> all = to_matrix(load_array(path.string()));
   const std::size_t classes = recipe_of(folder.config().experiment).classes;
@@ -83,18 +117,17 @@ std::vector<Trial> not_explained(const RunFolder& folder) {
   std::vector<Trial> trials;
   for (Trial& trial : trials_of(folder.config())) {
     if (trial.role != Role::seen) continue;
-    const bool whole = std::ranges::all_of(folder.config().explain, [&](double rho) {
-      return fs::exists(folder.explained(trial.id, rho));
-    });
-    if (whole) continue;
+    if (std::ranges::none_of(files_of(folder, trial.id), is_missing)) continue;
     const auto record = folder.record(trial.id);
     if (record && record->done) trials.push_back(std::move(trial));
   }
   return trials;
 }
 
-void explain_kept(const RunFolder& folder, const std::string& id, const ImageSet& test) {
-  (void)save_explained(folder, id, nn::load_network(folder.model(id)).network, test);
+void explain_kept(const RunFolder& folder, const std::string& id, const SamplesOf& samples) {
+  std::vector<ExplainedFile> files = files_of(folder, id);
+  std::erase_if(files, [](const ExplainedFile& file) { return !is_missing(file); });
+  save(files, nn::load_network(folder.model(id)).network, folder.config().forget, samples);
 }
 
 }  // namespace oubli

@@ -35,6 +35,21 @@ ImageSet images(std::size_t each) {
   return set;
 }
 
+// Test images and others to train on, and who was asked for.
+struct Samples {
+  ImageSet test, train;
+  std::vector<MeansSource> asked = {};
+  SamplesOf of = [this](MeansSource source) -> const ImageSet& {
+    asked.push_back(source);
+    return source == MeansSource::train ? train : test;
+  };
+};
+
+Matrix<double> explained_of(const nn::Network& network, const ImageSet& samples, double rho) {
+  const std::vector<std::size_t> forget{0};
+  return explained_logits(network, network.features(samples).view(), samples.labels, forget, rho);
+}
+
 RunConfig config(std::vector<std::size_t> forget, std::vector<double> explain) {
   return {.experiment = "mnist",
           .forget = std::move(forget),
@@ -55,7 +70,7 @@ TEST(ExplainedLogits, GiveTheFilterThatForgetMakes) {
   const HeadView head{.weights = tensor_view<float>(network.head_weights(), "W"),
                       .bias = TensorView{DType::f32, {10}, std::as_bytes(bias), "b"}};
   const std::vector<std::size_t> together{2, 7};
-  const Matrix<double> all = explained_logits(network, test, together, 0.1);
+  const Matrix<double> all = explained_logits(network, features.view(), test.labels, together, 0.1);
   ASSERT_EQ(all.rows(), 12U);
   for (const std::vector<std::size_t>& forget : {std::vector<std::size_t>{3}, together}) {
     const FiltrationPlan plan = plan_filtration(
@@ -84,7 +99,7 @@ TEST(ExplainedLogits, GiveTheFilterThatForgetMakes) {
 
 TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
   const TempFolder place;
-  const ImageSet test = images(12);
+  Samples samples{.test = images(12), .train = images(14)};
   const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07, 0.15}));
   const nn::Network network(nn::mlp_network(10), 3, 4);
   EXPECT_TRUE(not_explained(folder).empty());  // nothing is trained
@@ -94,36 +109,74 @@ TEST(ExplainedLogits, AreCompletedFromKeptNetworks) {
   ASSERT_EQ(waiting.size(), 1U);
   EXPECT_EQ(waiting[0].id, "mlp50-seen-000");
   const std::vector<std::size_t> forget{4};
-  const auto missing = [&] { (void)read_explained(folder, waiting[0].id, 0.15, forget); };
+  const std::string& id = waiting[0].id;
+  const auto missing = [&] { (void)read_explained(folder, id, 0.15, MeansSource::test, forget); };
   EXPECT_EQ(error_of(missing).code(), ErrorCode::missing);
   EXPECT_THAT(error_of(missing).what(), HasSubstr("trials/mlp50-seen-000.json"));
 
-  nn::save_network(network, test.class_names, folder.model(waiting[0].id));
-  explain_kept(folder, waiting[0].id, test);
+  nn::save_network(network, samples.test.class_names, folder.model(id));
+  explain_kept(folder, id, samples.of);
   EXPECT_TRUE(not_explained(folder).empty());
-  const Matrix<double> direct = explained_logits(network, test, std::vector<std::size_t>{0}, 0.15);
-  const Matrix<double> read = read_explained(folder, waiting[0].id, 0.15, forget);
-  EXPECT_TRUE(std::ranges::equal(read.row(0), direct.row(4)));
+  for (const MeansSource source : kMeansSources) {
+    const Matrix<double> direct = explained_of(network, samples.of(source), 0.15);
+    const Matrix<double> read = read_explained(folder, id, 0.15, source, forget);
+    EXPECT_TRUE(std::ranges::equal(read.row(0), direct.row(4))) << name_of(source);
+  }
+}
+
+// A run folder of the time when S was made of test data alone: what is there stays as it is.
+TEST(ExplainedLogits, OnlyWhatIsMissingIsMade) {
+  const TempFolder place;
+  Samples samples{.test = images(12), .train = images(14)};
+  const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
+  const nn::Network network(nn::mlp_network(10), 3, 4);
+  const std::string id = "mlp50-seen-000";
+  folder.record_done(id, {}, 1);
+  nn::save_network(network, samples.test.class_names, folder.model(id));
+  EXPECT_EQ(folder.explained(id, 0.07, MeansSource::test).filename(), "mlp50-seen-000-0.07.npy");
+  EXPECT_EQ(folder.explained(id, 0.07, MeansSource::train).filename(),
+            "mlp50-seen-000-0.07-train.npy");
+  write_npy(folder.explained(id, 0.07, MeansSource::test),
+            to_tensor<double>(Matrix<double>(10, 10).view()).view("older"));
+  ASSERT_EQ(not_explained(folder).size(), 1U);
+  explain_kept(folder, id, samples.of);
+  EXPECT_EQ(samples.asked, std::vector{MeansSource::train});
+  const std::vector<std::size_t> forget{0};
+  const auto read = [&](MeansSource source) {
+    return read_explained(folder, id, 0.07, source, forget);
+  };
+  EXPECT_EQ(read(MeansSource::test)(0, 1), 0);
+  EXPECT_EQ(read(MeansSource::train)(0, 1), explained_of(network, samples.train, 0.07)(0, 1));
 }
 
 TEST(ExplainedLogits, TooFewSamplesAreSaid) {
   const TempFolder place;
   const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
-  (void)save_explained(folder, "mlp50-seen-001", nn::Network(nn::mlp_network(10), 3, 4), images(5));
-  const Error error = error_of(
-      [&] { (void)read_explained(folder, "mlp50-seen-001", 0.07, std::vector<std::size_t>{1}); });
-  EXPECT_EQ(error.code(), ErrorCode::unfilterable);
+  Samples samples{.test = images(5), .train = images(12)};
+  const std::vector<std::size_t> forget{1};
+  (void)save_explained(folder, "mlp50-seen-001", nn::Network(nn::mlp_network(10), 3, 4),
+                       samples.of);
+  const auto read = [&](MeansSource source) {
+    (void)read_explained(folder, "mlp50-seen-001", 0.07, source, forget);
+  };
+  EXPECT_EQ(error_of([&] { read(MeansSource::test); }).code(), ErrorCode::unfilterable);
+  EXPECT_NO_THROW(read(MeansSource::train));
 }
 
 // An audit that left networks out is made again once they are complete.
 TEST(ExplainedLogits, AuditsKnowWhatWasMissing) {
   const TempFolder place;
   const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {0.07}));
-  const ImageSet test = images(12);
+  Samples samples{.test = images(12), .train = images(14)};
+  const ImageSet& test = samples.test;
   const auto tasks = audit_tasks_of(folder.config());
-  const auto task = std::ranges::find(tasks, Treatment(Explained{0.07}), &AuditTask::treatment);
-  ASSERT_NE(task, tasks.end());
-  EXPECT_EQ(task->name, "mlp50-0-explained-0.07-all-test");
+  const auto named = [&](const std::string& name) {
+    const auto task = std::ranges::find(tasks, name, &AuditTask::name);
+    if (task == tasks.end()) throw std::out_of_range(name);
+    return *task;
+  };
+  const AuditTask from_test = named("mlp50-0-explained-0.07-all-test");
+  const AuditTask from_train = named("mlp50-0-explained-0.07-all-train");
   EXPECT_EQ(treatment_of("explained-0.07"), Treatment(Explained{0.07}));
   EXPECT_EQ(error_of([] { (void)treatment_of("explained-much"); }).code(), ErrorCode::usage);
   std::uint64_t model = 0;
@@ -132,16 +185,51 @@ TEST(ExplainedLogits, AuditsKnowWhatWasMissing) {
     write_npy(folder.logits(trial.id),
               to_tensor<float>(network.logits(test).view()).view("logits"));
     folder.record_done(trial.id, {folder.logits(trial.id)}, 1);
-    if (trial.role == Role::seen)
-      nn::save_network(network, test.class_names, folder.model(trial.id));
+    if (trial.role != Role::seen) continue;
+    nn::save_network(network, test.class_names, folder.model(trial.id));
+    ClassMeans means(10, 10);
+    means.add(network.logits(samples.train).view(), samples.train.labels);
+    write_npy(folder.means(trial.id), to_tensor<double>(means.means().view()).view("means"));
   }
-  run_audit(folder, *task, test, {});
-  EXPECT_EQ(read_audit(folder, *task).failed.size(), 2U);
-  EXPECT_TRUE(is_audited(folder, *task));
-  for (const Trial& trial : not_explained(folder)) explain_kept(folder, trial.id, test);
-  EXPECT_FALSE(is_audited(folder, *task));
-  run_audit(folder, *task, test, {});
-  EXPECT_EQ(read_audit(folder, *task).seen, 2U);
+  for (const AuditTask& task : {from_test, from_train}) {
+    run_audit(folder, task, test, {});
+    EXPECT_EQ(read_audit(folder, task).failed.size(), 2U);
+    EXPECT_TRUE(is_audited(folder, task));
+  }
+  for (const Trial& trial : not_explained(folder)) explain_kept(folder, trial.id, samples.of);
+  for (const AuditTask& task : {from_test, from_train}) {
+    EXPECT_FALSE(is_audited(folder, task));
+    run_audit(folder, task, test, {});
+    EXPECT_EQ(read_audit(folder, task).seen, 2U) << task.name;
+  }
+}
+
+// The row from training data is the program's filter of features of training data, and none other.
+TEST(ExplainedLogits, TrainingDataGiveTheFilterThatForgetMakesOfThem) {
+  const TempFolder place;
+  Samples samples{.test = images(12), .train = images(40)};
+  const nn::Network network(nn::mlp_network(10), 3, 4);
+  const Matrix<float> features = network.features(samples.train);
+  ClassMeans means(10, features.cols());
+  means.add(features.view(), samples.train.labels);
+  const std::span<const float> bias = network.head_bias();
+  const HeadView head{.weights = tensor_view<float>(network.head_weights(), "W"),
+                      .bias = TensorView{DType::f32, {10}, std::as_bytes(bias), "b"}};
+  const std::vector<std::size_t> forget{6};
+  const Calibration calibration{.means = tensor_view<double>(means.means().view(), "means"),
+                                .within_variance = means.within_variance(),
+                                .sample = tensor_view<float>(features.view(), "features"),
+                                .sample_labels = samples.train.labels};
+  const FiltrationPlan plan = plan_filtration(
+      head, calibration, forget, {.method = Method::explained}, Solver::paper, Centring::never);
+  const auto folder = RunFolder::open_for_writing(place / "run", config({0}, {kExplain}));
+  (void)save_explained(folder, "mlp50-seen-000", network, samples.of);
+  const Matrix<double> read =
+      read_explained(folder, "mlp50-seen-000", kExplain, MeansSource::train, forget);
+  EXPECT_TRUE(std::ranges::equal(read.row(0), plan.explanation->logits.row(0)));
+  EXPECT_FALSE(std::ranges::equal(
+      read.row(0),
+      read_explained(folder, "mlp50-seen-000", kExplain, MeansSource::test, forget).row(0)));
 }
 
 }  // namespace

@@ -101,18 +101,22 @@ TextTable to_table(const MethodsResult& result) {
 
 std::string explanation(const MethodsResult& result) {
   return fmt::format(
-      "{}, classes {} forgotten in turn: {} networks trained on everything and unlearned, {}\n"
+      "{}, {} {} forgotten in turn: {} networks trained on everything and unlearned, {}\n"
       "retrained without each class. Constants of the methods were chosen on classes {}.\n"
       "Leaks: advantage (0 guessing, 1 certain) of an attacker who sees probabilities of the\n"
       "forgotten class's test images and must tell unlearned from retrained networks, mean over\n"
       "classes with its 95 % interval over networks. 1, 10 and 100 answers: the attacker knows\n"
       "the pictures and gets that many answers of one network; the worse of two forms. Logistic,\n"
       "5-NN: one answer, one rule for all pictures. Cost: share of a retraining ({:.0f}\n"
-      "sample-gradients, {:.2f} s of processor time). Accuracy: on retained classes, minus\n"
+      "sample-gradients{}). Accuracy: on retained classes, minus\n"
       "naive's. Floor: half of the retrained networks against the other half.\n",
-      result.experiment, fmt::join(result.classes, ", "), result.seen, result.unseen,
+      result.experiment, result.classes.size() == 1 ? "class" : "classes",
+      fmt::join(result.classes, ", "), result.seen, result.unseen,
       fmt::join(result.tuning_classes, ", "), result.retraining_gradients,
-      result.retraining_seconds);
+      // Told from retraining for some epochs, which --methods may leave out.
+      result.retraining_seconds > 0
+          ? fmt::format(", {:.2f} s of processor time", result.retraining_seconds)
+          : "");
 }
 
 }  // namespace oubli

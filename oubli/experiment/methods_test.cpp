@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(MethodsPlan, RefusesWhatCannotBe) {
   EXPECT_NO_THROW(check(MethodsPlan{}));
@@ -174,6 +175,10 @@ TEST(MethodsResult, RoundTripAndTable) {
   EXPECT_EQ(table.rows[0][1], "25");
   EXPECT_EQ(table.rows[0][3], "0.50 [0.40, 0.60]");
   EXPECT_THAT(explanation(result), HasSubstr("classes 2, 3 forgotten in turn"));
+  result.classes = {0};
+  result.retraining_seconds = 0;
+  EXPECT_THAT(explanation(result), HasSubstr("class 0 forgotten in turn"));
+  EXPECT_THAT(explanation(result), Not(HasSubstr("processor time")));
 }
 
 }  // namespace

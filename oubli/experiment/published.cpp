@@ -33,7 +33,8 @@ PublishedTable table_from(const json& entry) {
 
 Published parse() {
   const json file = json::parse(published_json());
-  Published result{.source = file.at("source"), .tables = {}, .figures = {}};
+  Published result{
+      .source = file.at("source"), .networks = file.at("networks"), .tables = {}, .figures = {}};
   for (const json& table : file.at("tables")) result.tables.push_back(table_from(table));
   for (const json& figure : file.at("figures")) {
     const json& command = figure.at("command");

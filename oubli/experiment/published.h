@@ -41,6 +41,7 @@ struct PublishedFigure {
 
 struct Published {
   std::string source;
+  std::size_t networks = 0;  // of each population, behind every figure
   std::vector<PublishedTable> tables;
   std::vector<PublishedFigure> figures;
 };

@@ -100,9 +100,9 @@ std::vector<std::size_t> kept_but_not_explained(const RunFolder& folder,
   }
   if (!gone.empty())
     say(
-        fmt::format("{} networks cannot be audited for method explained: they were trained before "
-                    "that was asked for, and not kept (--keep-models); remove their files from {} "
-                    "and they are trained again. The first: {}",
+        fmt::format("{} networks cannot be audited for all of method explained: they were trained "
+                    "before it was asked for, and not kept (--keep-models); remove their files "
+                    "from {} and they are trained again. The first: {}",
                     gone.size(), (folder.path() / "trials").string(), gone.front()));
   return kept;
 }
@@ -129,12 +129,15 @@ std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOpti
                       trials.size() - todo.size(), trials.size()));
     }
   }
-  // Loaded at the first trial, so that a finished run folder needs no training data.
+  // Loaded where it is needed first, so that a finished run folder needs no training data.
   std::once_flag loaded;
   TrialData data;
-  scheduler.run("training", todo, [&](std::size_t i) {
+  const auto all_data = [&]() -> const TrialData& {
     std::call_once(loaded, [&] { data = load_trial_data(config); });
-    run_trial(*folder, trials[i], data, scheduler.name(), stop);
+    return data;
+  };
+  scheduler.run("training", todo, [&](std::size_t i) {
+    run_trial(*folder, trials[i], all_data(), scheduler.name(), stop);
   });
   if (options.train_only) {
     scheduler.finish();
@@ -152,7 +155,11 @@ std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOpti
   scheduler.run(
       "explaining",
       scheduler.is_main() ? kept_but_not_explained(*folder, trials) : std::vector<std::size_t>{},
-      [&](std::size_t i) { explain_kept(*folder, trials[i].id, test()); });
+      [&](std::size_t i) {
+        explain_kept(*folder, trials[i].id, [&](MeansSource source) -> const ImageSet& {
+          return source == MeansSource::train ? all_data().train : test();
+        });
+      });
 
   const std::vector<AuditTask> audits = audit_tasks_of(config);
   std::vector<std::size_t> unaudited;

@@ -92,5 +92,42 @@ TEST_F(ReproduceTest, AReasonThatIsNotUtf8IsNoInternalError) {
   }
 }
 
+// Networks whose logits are noise; as many splits as asked for, where the paper has figures.
+TEST_F(ReproduceTest, ThePapersRowsAreTriedInSplits) {
+  RunConfig wanted = config();
+  wanted.parts = {{.hidden = 50, .models = 20, .second = 2}};
+  wanted.samples = {10, kAllSamples};
+  wanted.splits = 3;
+  const auto folder = RunFolder::open_for_writing(path_, wanted);
+  ImageSet test;
+  for (std::uint32_t i = 0; i < 50; ++i) test.labels.push_back(i % 10);
+  for (int c = 0; c < 10; ++c) test.class_names.push_back(std::to_string(c));
+  for (const Trial& trial : trials_of(wanted)) {
+    RandomStream random(1, trial_number(trial));
+    Matrix<float> logits(50, 10 - trial.without.size());
+    for (float& value : logits.flat()) value = static_cast<float>(random.normal());
+    write_npy(folder.logits(trial.id), to_tensor<float>(logits.view()).view("logits"));
+    folder.record_done(trial.id, {folder.logits(trial.id)}, 1);
+  }
+  const auto audit_of = [&](const std::string& name) {
+    const auto tasks = audit_tasks_of(wanted);
+    const AuditTask& task = *std::ranges::find(tasks, name, &AuditTask::name);
+    run_audit(folder, task, test, {});
+    EXPECT_TRUE(is_audited(folder, task));
+    return *read_audit(folder, task).audit;
+  };
+  const AuditResult paper = audit_of("mlp50-0-normalization-all-test");
+  const AuditResult own = audit_of("mlp50-0-normalization-10-test");
+  for (const ObserverLeak& leak : paper.leaks.retained)
+    for (const AttackLeak& attack : leak.attacks) {
+      const bool papers = leak.observer == Observer::logits && !is_per_image(attack.attack) &&
+                          attack.attack != Attack::logistic;
+      EXPECT_EQ(attack.splits.size(), papers ? 3U : 0U) << name_of(attack);
+      EXPECT_EQ(attack.over_splits.low.has_value(), papers);
+    }
+  for (const ObserverLeak& leak : own.leaks.forgotten)
+    for (const AttackLeak& attack : leak.attacks) EXPECT_TRUE(attack.splits.empty());
+}
+
 }  // namespace
 }  // namespace oubli

@@ -1,6 +1,7 @@
 #include "oubli/experiment/result_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,9 +42,9 @@ std::string paper(const Cell& cell) {
   return text;
 }
 
-std::string interval(const Cell& cell) {
-  if (!cell.ours.low || !cell.ours.high) return "";
-  return fixed(*cell.ours.low, cell.digits) + " to " + fixed(*cell.ours.high, cell.digits);
+std::string interval(const Figure& figure, unsigned digits) {
+  if (!figure.low || !figure.high) return "";
+  return fixed(*figure.low, digits) + " to " + fixed(*figure.high, digits);
 }
 
 // The cells of one row by what they measure for whom.
@@ -72,6 +73,15 @@ bool has_observers(const ResultTable& table) {
   });
 }
 
+// "NN remaining normalization 256 all"
+std::string place_of(const Row& row, const Cell& cell) {
+  std::string place = cell.measure;
+  if (!row.group.empty()) place += " " + row.group;
+  for (const std::string& key : row.keys)
+    if (key != "-") place += " " + key;
+  return place;
+}
+
 template <typename Has>
 bool any_cell(const ResultTable& table, const Has& has) {
   return std::ranges::any_of(table.rows,
@@ -94,6 +104,11 @@ void members(Fields& fields, Cell& cell) {
   fields.unless_empty("paper", cell.paper);
   fields.unless_empty("paper_sd", cell.paper_sd);
   fields.unless_empty("paper_digits", cell.paper_digits);
+  fields.unless_empty("within", cell.within);
+  fields.unless_empty("splits_mean", cell.over_splits.value);
+  fields.unless_empty("splits_low", cell.over_splits.low);
+  fields.unless_empty("splits_high", cell.over_splits.high);
+  fields.unless_empty("splits_reason", cell.over_splits.reason);
 }
 
 template <typename Fields>
@@ -120,19 +135,51 @@ std::string title_of(const ResultTable& table) {
   return fmt::format("Table {} ({}): {}", table.number, table.place, table.title);
 }
 
-std::string agreement_of(const ResultTable& table) {
-  std::size_t compared = 0, inside = 0;
+namespace {
+
+std::optional<bool> lies_in(const Cell& cell, const Figure& ours, double rounding) {
+  if (!cell.paper || !ours.low || !ours.high) return std::nullopt;
+  return *ours.low - rounding <= *cell.paper && *cell.paper <= *ours.high + rounding;
+}
+
+double rounding_of(const Cell& cell) {
+  return 0.5 * std::pow(10.0, -double(cell.paper_digits.value_or(cell.digits)));
+}
+
+// "11 of 12 published figures lie in WHAT; outside: ..."
+template <typename Agrees>
+std::string count_of(const ResultTable& table, const char* what, const Agrees& agreeing) {
+  std::size_t compared = 0;
+  std::vector<std::string> outside;
   for (const Row& row : table.rows)
     for (const Cell& cell : row.cells) {
-      if (!cell.paper || !cell.ours.low || !cell.ours.high) continue;
-      const double rounding =
-          0.5 * std::pow(10.0, -double(cell.paper_digits.value_or(cell.digits)));
+      const std::optional<bool> inside = agreeing(cell);
+      if (!inside) continue;
       ++compared;
-      inside +=
-          *cell.ours.low - rounding <= *cell.paper && *cell.paper <= *cell.ours.high + rounding;
+      if (!*inside) outside.push_back(place_of(row, cell));
     }
   if (compared == 0) return "";
-  return fmt::format("{} of {} published figures lie in our intervals.", inside, compared);
+  return fmt::format("{} of {} published figures lie in {}{}.", compared - outside.size(), compared,
+                     what,
+                     outside.empty() ? "" : fmt::format("; outside: {}", fmt::join(outside, ", ")));
+}
+
+}  // namespace
+
+std::optional<bool> agrees(const Cell& cell) {
+  if (cell.paper && cell.ours.value && cell.within)
+    return std::abs(*cell.paper - *cell.ours.value) <= *cell.within + rounding_of(cell);
+  return lies_in(cell, cell.ours, rounding_of(cell));
+}
+
+std::optional<bool> agrees_over_splits(const Cell& cell) {
+  return lies_in(cell, cell.over_splits, rounding_of(cell));
+}
+
+std::string agreement_of(const ResultTable& table) {
+  const std::string both =
+      count_of(table, "those that include the attacks' training networks", agrees_over_splits);
+  return count_of(table, "our intervals", agrees) + (both.empty() ? "" : " " + both);
 }
 
 TextTable to_table(const ResultTable& table, bool name_observers) {
@@ -141,6 +188,8 @@ TextTable to_table(const ResultTable& table, bool name_observers) {
   const bool observers = has_observers(table);
   const bool papers = any_cell(table, [](const Cell& c) { return c.paper.has_value(); });
   const bool intervals = any_cell(table, [](const Cell& c) { return c.ours.low.has_value(); });
+  const bool splits =
+      any_cell(table, [](const Cell& c) { return c.over_splits.value.has_value(); });
   const bool floors = any_cell(table, [](const Cell& c) { return c.floor.has_value(); });
   TextTable out({{"inputs"}});
   for (std::size_t i = 0; i < table.keys; ++i) out.columns.push_back({table.columns[i]});
@@ -149,6 +198,10 @@ TextTable to_table(const ResultTable& table, bool name_observers) {
   if (papers) out.columns.push_back({"paper", right});
   out.columns.push_back({"ours", right});
   if (intervals) out.columns.push_back({"95 % interval", right});
+  if (splits) {
+    out.columns.push_back({"mean of splits", right});
+    out.columns.push_back({"its 95 % interval", right});
+  }
   if (floors) out.columns.push_back({"floor", right});
   constexpr Observer kOthers[] = {Observer::probabilities, Observer::label};
   if (observers)
@@ -167,7 +220,12 @@ TextTable to_table(const ResultTable& table, bool name_observers) {
       if (name_observers) line.emplace_back(name_of(cell.observer));
       if (papers) line.push_back(paper(cell));
       line.push_back(ours(cell));
-      if (intervals) line.push_back(interval(cell));
+      if (intervals) line.push_back(interval(cell.ours, cell.digits));
+      if (splits) {
+        const Figure& mean = cell.over_splits;
+        line.push_back(mean.value ? fixed(*mean.value, cell.digits) : "");
+        line.push_back(interval(mean, cell.digits));
+      }
       if (floors) line.push_back(cell.floor ? fixed(*cell.floor, cell.digits) : "");
       if (observers)
         for (const Observer other : kOthers) {

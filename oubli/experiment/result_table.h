@@ -21,7 +21,11 @@ struct ResultTable {
     std::optional<double> ours_sd = {};  // over networks
     std::optional<double> floor = {};
     std::optional<double> paper = {}, paper_sd = {};
-    unsigned digits = 3;                        // after the point
+    // How far a published mean over networks may lie from ours: the 95 % interval of the difference
+    // of two uncertain means. Without it our interval alone decides.
+    std::optional<double> within = {};
+    Figure over_splits = {};  // the mean over several splits of the networks (resplit.h)
+    unsigned digits = 3;      // after the point
     std::optional<unsigned> paper_digits = {};  // as many as the paper prints; else `digits`
   };
   struct Row {
@@ -40,8 +44,14 @@ struct ResultTable {
 // "Table I (main text): ..."
 [[nodiscard]] std::string title_of(const ResultTable& table);
 
-// How many figures of the paper lie in our intervals, as a sentence; "" where there are none to
-// compare. What the paper rounds away does not count against it.
+// Whether the paper's figure lies in our interval; none where there is nothing to compare. What the
+// paper rounds away does not count against it.
+[[nodiscard]] std::optional<bool> agrees(const ResultTable::Cell& cell);
+// The same of the interval over splits, which includes the variation from training networks.
+[[nodiscard]] std::optional<bool> agrees_over_splits(const ResultTable::Cell& cell);
+
+// How many figures of the paper lie in our intervals, and which do not, in sentences; "" where
+// there are none to compare.
 [[nodiscard]] std::string agreement_of(const ResultTable& table);
 
 // One line per measure: paper, ours, interval, floor, and what the other observers get. Columns

@@ -70,6 +70,7 @@ struct Results {
 //        "failed": [{"id": ..., "reason": ...}]},   networks that could not be filtered
 //       {"method": "normalization", "samples": "all", "means_from": "train", ...},
 //       {"method": "explained-0.07", "samples": "all", "means_from": "test", ...},   rho is 0.07
+//       {"method": "explained-0.07", "samples": "all", "means_from": "train", ...},
 //       {"method": "randomization", "samples": "all", "means_from": "test", ...},
 //       {"method": "zeroing", ...}, {"method": "refit", "audit": AUDIT}]}],
 //  "each_class": [          forgetting each class in turn, inputs of that class alone

@@ -31,6 +31,8 @@ AuditResult example_audit() {
   ObserverLeak leak;
   leak.attacks = {
       attack_leak(Attack::forest, {.value = 0.1, .low = 0.05, .high = 1.0 / 3, .reason = {}})};
+  leak.attacks[0].splits = {0.1, 0.2};
+  leak.attacks[0].over_splits = Figure::of(0.15, "3 and 3 test networks");
   leak.ks = Figure::of(0.25, "too few");
   leak.ks_ones = leak.ks_largest = Figure::missing("not asked for");
   audit.leaks.forgotten = {leak};

@@ -102,6 +102,7 @@ void to_json(json& out, const RunConfig& config) {
          {"each_class", config.each_class},
          {"samples", samples},
          {"explain", config.explain},
+         {"splits", config.splits},
          {"keep_models", config.keep_models}};
 }
 
@@ -129,6 +130,7 @@ void from_json(const json& in, RunConfig& config) {
   at_place("explain", [&] {
     for (const double rho : config.explain) check_share(rho);
   });
+  read_field(in, "splits", config.splits);
   require_field(in, "keep_models", config.keep_models);
 }
 
@@ -150,6 +152,7 @@ RunConfig merge(const RunConfig& stored, const RunConfig& wanted) {
   }
   std::ranges::sort(result.parts, {}, &Part::hidden);
   result.each_class = std::max(stored.each_class, wanted.each_class);
+  result.splits = std::max(stored.splits, wanted.splits);
   result.keep_models = stored.keep_models || wanted.keep_models;
   for (const SampleCount& s : wanted.samples) {
     if (std::ranges::find(result.samples, s) == result.samples.end()) result.samples.push_back(s);

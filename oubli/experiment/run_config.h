@@ -54,6 +54,8 @@ struct RunConfig {
   std::size_t each_class = 0;
   std::vector<SampleCount> samples;  // of normalization, ascending
   std::vector<double> explain = {};  // rho of method explained, ascending
+  // How many splits of the networks the attacks of the paper's tables are tried in.
+  std::size_t splits = 1;
   bool keep_models = false;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;

@@ -100,14 +100,20 @@ TEST(RunConfig, ConfigSurvivesJson) {
   RunConfig wanted = config;
   wanted.explain = {0.1, 0.15};
   EXPECT_EQ(merge(config, wanted).explain, (std::vector{0.07, 0.1, 0.15}));
+  // ... or several splits.
+  config.splits = 10;
+  EXPECT_EQ(nlohmann::json(config).get<RunConfig>(), config);
+  old.erase("splits");
+  EXPECT_EQ(old.get<RunConfig>().splits, 1U);
+  EXPECT_EQ(merge(old.get<RunConfig>(), config).splits, 10U);
   old["explain"] = {0.0};
   EXPECT_THROW((void)old.get<RunConfig>(), Error);
 }
 
 TEST(RunConfig, CountsAreWholeNumbers) {
   const nlohmann::json good = mnist(20);
-  for (const char* place :
-       {"/seed", "/epochs", "/forget/0", "/parts/0/models", "/parts/0/second", "/each_class"}) {
+  for (const char* place : {"/seed", "/epochs", "/forget/0", "/parts/0/models", "/parts/0/second",
+                            "/each_class", "/splits"}) {
     for (const double wrong : {2.5, -1.0, 1e30}) {
       nlohmann::json config = good;
       config[nlohmann::json::json_pointer(place)] = wrong;

@@ -13,6 +13,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/into_place.h"
 #include "oubli/base/json_fields.h"
 #include "oubli/base/progress.h"
 #include "oubli/base/version.h"
@@ -187,8 +188,9 @@ RunFolder RunFolder::attach(fs::path path, RunConfig config) {
 fs::path RunFolder::logits(const std::string& id) const { return path_ / "logits" / (id + ".npy"); }
 fs::path RunFolder::means(const std::string& id) const { return path_ / "means" / (id + ".npy"); }
 fs::path RunFolder::refit(const std::string& id) const { return path_ / "refit" / (id + ".npy"); }
-fs::path RunFolder::explained(const std::string& id, double rho) const {
-  return path_ / "explained" / fmt::format("{}-{}.npy", id, rho);
+fs::path RunFolder::explained(const std::string& id, double rho, MeansSource source) const {
+  return path_ / "explained" /
+         fmt::format("{}-{}{}.npy", id, rho, source == MeansSource::train ? "-train" : "");
 }
 fs::path RunFolder::model(const std::string& id) const { return path_ / "models" / (id + ".onnx"); }
 fs::path RunFolder::audit(const std::string& name) const {

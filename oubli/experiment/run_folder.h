@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oubli/experiment/run_config.h"
+#include "oubli/experiment/treatment.h"
 
 namespace oubli {
 
@@ -22,7 +23,7 @@ namespace oubli {
 //   logits/ID.npy       float32, test samples x classes, before unlearning
 //   means/ID.npy        float64: mean logits of the training data, one column per class
 //   refit/ID.npy        float32, test samples x retained classes: fresh head on frozen features
-//   explained/ID-RHO.npy  float64: see explained_logits.h
+//   explained/ID-RHO.npy, ID-RHO-train.npy  float64: see explained_logits.h
 //   models/ID.onnx      if asked for
 //   underway/ID         which process is at it; left behind only by one that died
 //   audits/*.json       the audit of one method, with what it was computed from
@@ -49,7 +50,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path logits(const std::string& id) const;
   [[nodiscard]] std::filesystem::path means(const std::string& id) const;
   [[nodiscard]] std::filesystem::path refit(const std::string& id) const;
-  [[nodiscard]] std::filesystem::path explained(const std::string& id, double rho) const;
+  [[nodiscard]] std::filesystem::path explained(const std::string& id, double rho,
+                                                MeansSource source) const;
   [[nodiscard]] std::filesystem::path model(const std::string& id) const;
   [[nodiscard]] std::filesystem::path audit(const std::string& name) const;
   [[nodiscard]] std::filesystem::path results() const { return path_ / "results.json"; }

@@ -67,7 +67,10 @@ std::vector<fs::path> train_and_save(const RunFolder& folder, const Trial& trial
     options.without = config.forget;
     const nn::Network refit = nn::refit_head(network, data.train, options, stop);
     files.push_back(save(folder.refit(trial.id), refit.logits(data.test)));
-    std::ranges::copy(save_explained(folder, trial.id, network, data.test),
+    std::ranges::copy(save_explained(folder, trial.id, network,
+                                     [&](MeansSource source) -> const ImageSet& {
+                                       return source == MeansSource::train ? data.train : data.test;
+                                     }),
                       std::back_inserter(files));
   }
   if (config.keep_models) {

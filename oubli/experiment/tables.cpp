@@ -46,7 +46,15 @@ const char* const kExplainedNote =
     "explained-RHO: ours, not the paper's; a target from what retained data explain of the "
     "forgotten mean (docs/method.md, section 8).";
 const char* const kMeanNote =
-    "Mean ± standard deviation over networks; the interval is that of the mean.";
+    "Mean ± standard deviation over networks; the interval is that of the mean. A published mean "
+    "lies in it if the two differ by no more than the 95 % interval of their difference, the "
+    "paper's being a mean of 100 networks, too.";
+const char* const kSplitsNote =
+    "mean of splits: the networks are split into training and test again and again; its interval "
+    "includes the variation from the networks that attacks learn from.";
+const char* const kNoSplitsNote =
+    "How the advantages vary with the networks that attacks learn from was not measured "
+    "(--splits).";
 const char* const kFloorNote = "floor: a second batch of retrained networks against the first.";
 
 // One treatment of one part: what a row of a table is about.
@@ -120,6 +128,18 @@ void add_paper(Cell& cell, const PublishedRow* row, const std::string& value) {
   if (row->values.contains(value + " sd")) cell.paper_sd = row->values.at(value + " sd");
 }
 
+// A mean over `networks` beside the paper's, which is one, too: of a spread that is ours where the
+// paper prints none.
+void add_paper_mean(Cell& cell, const PublishedRow* row, std::size_t networks) {
+  add_paper(cell, row, cell.measure);
+  if (!cell.paper || !cell.ours_sd || networks < 2) return;
+  const std::size_t theirs = published().networks;
+  const double sd = *cell.ours_sd, paper_sd = cell.paper_sd.value_or(sd);
+  const double v1 = sd * sd / static_cast<double>(networks);
+  const double v2 = paper_sd * paper_sd / static_cast<double>(theirs);
+  cell.within = welch_half_width(v1, networks, v2, theirs);
+}
+
 Row new_row(const Line& line, std::string group) {
   const std::string samples = !line.means         ? "-"
                               : line.from_train() ? line.samples() + ", training data"
@@ -156,7 +176,11 @@ Row advantage_row(const Line& line, const std::string& group, const PublishedRow
       row.cells.push_back(figure_cell(column.measure, observer,
                                       at(find(ours, column.attack), &AttackLeak::advantage),
                                       at(find(floor, column.attack), &AttackLeak::advantage)));
-      if (observer == Observer::logits) add_paper(row.cells.back(), paper, column.measure);
+      if (observer != Observer::logits) continue;
+      add_paper(row.cells.back(), paper, column.measure);
+      if (const AttackLeak* attack = find(ours, column.attack);
+          attack != nullptr && paper != nullptr)
+        row.cells.back().over_splits = attack->over_splits;
     }
   }
   return row;
@@ -219,7 +243,7 @@ Row accuracy_row(const Line& line, const char* population, const PublishedRow* p
   row.cells = {
       mean_cell("accuracy", Observer::label, quality.accuracy, networks, 100, 2, quality.reason),
       mean_cell("loss", Observer::probabilities, quality.loss, networks, 1, 3, quality.reason)};
-  for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
+  for (Cell& cell : row.cells) add_paper_mean(cell, paper, networks);
   return row;
 }
 
@@ -243,7 +267,7 @@ Row flips_row(const Line& line, const PublishedRow* paper) {
   row.cells.push_back(mean_cell("accuracy", Observer::label,
                                 seen != nullptr ? seen->accuracy : std::nullopt, line.seen, 100, 2,
                                 ""));
-  for (Cell& cell : row.cells) add_paper(cell, paper, cell.measure);
+  for (Cell& cell : row.cells) add_paper_mean(cell, paper, line.seen);
   return row;
 }
 
@@ -251,6 +275,13 @@ const std::vector<std::string> kKsColumns = {"method", "p", "s", "KS", "KS along
 const std::vector<std::string> kAccuracyColumns = {"method", "p", "s", "accuracy", "loss"};
 const std::vector<std::string> kFlipColumns = {"method",    "p",       "s",       "all",
                                                "unlearned", "correct", "accuracy"};
+
+bool has_splits(const ResultTable& table) {
+  return std::ranges::any_of(table.rows, [](const Row& row) {
+    return std::ranges::any_of(row.cells,
+                               [](const Cell& cell) { return cell.over_splits.value.has_value(); });
+  });
+}
 
 // Rows of the paper that are about networks, not about a method.
 const char* population_of(const std::string& method) {
@@ -290,7 +321,10 @@ class Tables {
     for (const std::size_t hidden : not_run)
       table.notes.push_back(fmt::format("Not all rows with p = {} were run.", hidden));
     if (source.kind == "advantage" || source.kind == "ks") table.notes.emplace_back(kFloorNote);
-    if (source.kind == "advantage") table.notes.emplace_back(kSoftmaxNote);
+    if (source.kind == "advantage") {
+      table.notes.emplace_back(has_splits(table) ? kSplitsNote : kNoSplitsNote);
+      table.notes.emplace_back(kSoftmaxNote);
+    }
     if (source.kind == "accuracy" || source.kind == "flips") table.notes.emplace_back(kMeanNote);
     return table;
   }
@@ -399,7 +433,8 @@ ResultTable each_class_table(const Results& results) {
     const std::string name =
         label < results.class_names.size() ? results.class_names[label] : std::to_string(label);
     for (const TreatmentResult& result : part.treatments) {
-      const Line line{name_of(result.treatment),
+      const bool from_train = result.means && result.means->source == MeansSource::train;
+      const Line line{name_of(result.treatment) + (from_train ? ", training data" : ""),
                       {},
                       part.hidden,
                       pointer_to(result.audit),

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
+#include "oubli/audit/bootstrap.h"
 #include "oubli/experiment/results.h"
 
 namespace oubli {
@@ -155,8 +157,70 @@ TEST(Tables, CountPublishedFiguresInOurIntervals) {
              {cell(0.1, 0.2, 0.15, 3), cell(0.1, 0.2, 0.25, 3), cell(0.1, 0.2, std::nullopt, 3),
               // 97.1 as printed may be 97.14: with one digit it is inside, with three it is not.
               cell(97.14, 97.2, 97.1, 1), cell(97.14, 97.2, 97.1, 3)}}};
-  EXPECT_EQ(agreement_of(t), "2 of 4 published figures lie in our intervals.");
+  EXPECT_EQ(agreement_of(t),
+            "2 of 4 published figures lie in our intervals; outside: NN unlearned, NN unlearned.");
+  t.rows[0].keys = {"naive", "50", "-"};
+  t.rows[0].cells.pop_back();
+  EXPECT_EQ(agreement_of(t),
+            "2 of 3 published figures lie in our intervals; outside: NN unlearned naive 50.");
   EXPECT_EQ(agreement_of({}), "");
+}
+
+// Ours of 100 networks is uncertain by 1.984 * 0.2 / 10 = 0.0397, the difference to a mean of 100
+// networks of the paper's 0.19 by 1.972 * sqrt(0.2^2 + 0.19^2) / 10 = 0.0544; 97.1 as printed may
+// be 97.1499. So ours may lie at 97.2, beyond our own interval, and not at 97.21.
+TEST(Tables, PublishedMeansAreUncertainToo) {
+  Results results = example_results();
+  results.parts[0].seen = results.parts[0].unseen = 100;
+  const auto before = [&](double accuracy) {
+    results.parts[0].treatments[0].audit->quality[0].accuracy = MeanStd{accuracy / 100, 0.002};
+    return table(make_tables(results), "tab:app-MNIST-adv").rows[0].cells[0];
+  };
+  const ResultTable::Cell near = before(97.2);
+  EXPECT_NEAR(*near.within, 1.972 * std::hypot(0.2, 0.19) / 10, 1e-4);
+  EXPECT_GT(*near.ours.low - 0.05, 97.1);
+  EXPECT_EQ(agrees(near), true);
+  EXPECT_EQ(agrees(before(97.21)), false);
+}
+
+// What an older run does not have is said to be missing.
+TEST(Tables, SplitsStandBesideTheFirst) {
+  Results results = example_results();
+  const ResultTable without = table(make_tables(results), "tab:MLP50");
+  EXPECT_THAT(without.notes, ::testing::Contains(HasSubstr("was not measured (--splits)")));
+  EXPECT_THAT(to_text(std::array{without}), ::testing::Not(HasSubstr("mean of splits")));
+  AttackLeak& attack = results.parts[0].treatments[0].audit->leaks.forgotten[0].attacks[0];
+  attack.splits = {0.6, 0.58};
+  attack.over_splits = {.value = 0.59, .low = 0.5, .high = 0.5924, .reason = {}};
+  const ResultTable with = table(make_tables(results), "tab:MLP50");
+  EXPECT_EQ(with.rows[0].cells[0].ours.value, 0.6);
+  EXPECT_EQ(with.rows[0].cells[0].over_splits.value, 0.59);
+  EXPECT_EQ(agrees_over_splits(with.rows[0].cells[0]), false);  // 0.593
+  EXPECT_FALSE(agrees_over_splits(with.rows[0].cells[1]));
+  EXPECT_THAT(agreement_of(with), HasSubstr("0 of 1 published figures lie in those that include "
+                                            "the attacks' training networks; outside: NN "
+                                            "unlearned naive 50."));
+  EXPECT_THAT(to_markdown(std::array{with}),
+              HasSubstr("| 0.593 | 0.600 | 0.590 to 0.610 | 0.590 | 0.500 to 0.592 | 0.010 |"));
+}
+
+// Where the paper prints no spread, its networks are taken to spread as ours do.
+TEST(Tables, LabelsOfThePaperSpreadAsOurs) {
+  Results results = example_results();
+  results.experiment = "cifar10";
+  PartResult& part = results.parts[0];
+  part.hidden = 256;
+  part.seen = 60;
+  part.treatments.push_back(
+      treated(Method::zeroing, MeansOf{kAllSamples, MeansSource::test}, example_audit(0.3)));
+  part.treatments.back().audit->flips.all = MeanStd{0.183, 0.02};
+  const ResultTable flips = table(make_tables(results), "tab:label_flipping");
+  const auto& row = *std::ranges::find_if(
+      flips.rows, [](const ResultTable::Row& r) { return r.keys[0] == "zeroing"; });
+  EXPECT_EQ(row.cells[0].paper, 18.3);
+  EXPECT_FALSE(row.cells[0].paper_sd);
+  EXPECT_NEAR(*row.cells[0].within, welch_half_width(4.0 / 60, 60, 4.0 / 100, 100), 1e-12);
+  EXPECT_EQ(agrees(row.cells[0]), true);
 }
 
 TEST(Tables, OnlyTheExperimentsRowsOfASharedTable) {
@@ -197,6 +261,25 @@ TEST(Tables, PrintObserversSideBySide) {
   EXPECT_NEAR(turns.rows[2].cells[0].ours.value.value(), 0.4, 1e-12);
   const std::string markdown = to_markdown(tables);
   EXPECT_THAT(markdown, HasSubstr("| 0.593 | 0.600 | 0.590 to 0.610 | 0.010 | 0.060 | 0.006 |"));
+}
+
+// What was made from training data has rows, and a mean, of its own.
+TEST(Tables, TrainingDataHaveRowsOfTheirOwnForEachClass) {
+  Results results = example_results();
+  for (PartResult& turn : results.each_class)
+    for (const auto& [source, base] :
+         {std::pair{MeansSource::test, 0.2}, std::pair{MeansSource::train, 0.1}})
+      turn.treatments.push_back(
+          treated(Explained{0.07}, MeansOf{kAllSamples, source}, example_audit(base)));
+  const auto tables = make_tables(results);
+  const auto& turns = *std::ranges::find(
+      tables, "Each class forgotten in turn, inputs of that class", &ResultTable::title);
+  ASSERT_EQ(turns.rows.size(), 9U);
+  EXPECT_EQ(turns.rows[7].keys, (std::vector<std::string>{"mean", "explained-0.07", "3"}));
+  EXPECT_EQ(turns.rows[8].keys,
+            (std::vector<std::string>{"mean", "explained-0.07, training data", "3"}));
+  EXPECT_NEAR(turns.rows[7].cells[0].ours.value.value(), 0.2, 1e-12);
+  EXPECT_NEAR(turns.rows[8].cells[0].ours.value.value(), 0.1, 1e-12);
 }
 
 TEST(Tables, FiguresThatStandAboveAreLeftOut) {

@@ -35,7 +35,7 @@ Treatment treatment_of(const std::string& name) {
 std::string name_of(MeansSource source) { return source == MeansSource::test ? "test" : "train"; }
 
 MeansSource means_source_of(const std::string& name) {
-  for (const MeansSource source : {MeansSource::test, MeansSource::train})
+  for (const MeansSource source : kMeansSources)
     if (name == name_of(source)) return source;
   fail(ErrorCode::usage, "class means are of 'test' or 'train', not of '{}'", name);
 }

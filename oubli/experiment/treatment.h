@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,8 +28,10 @@ using Treatment = std::variant<Method, Explained, Refit, Floor>;
 // Error{usage} if there is none of that name.
 [[nodiscard]] Treatment treatment_of(const std::string& name);
 
-// Whose predictions the class means of a filtration are means of.
+// Whose predictions the class means of a filtration are means of, and whose features S of method
+// explained is made of.
 enum class MeansSource { test, train };
+inline constexpr std::array kMeansSources = {MeansSource::test, MeansSource::train};
 struct MeansOf {
   SampleCount samples;
   MeansSource source = MeansSource::test;

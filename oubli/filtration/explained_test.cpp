@@ -156,6 +156,38 @@ TEST(RetainedSpread, BothSpacesAgree) {
   for (std::size_t d = 0; d < 40; ++d) EXPECT_NEAR(one(0, d), other(0, d), 1e-4);
 }
 
+// S about a given centre is a mean over samples: parts of the data, each by itself, weighted by
+// their numbers of samples, give that of the whole.
+TEST(RetainedSpread, TwoHalvesMergedAreTheWhole) {
+  const Cloud cloud(2000, 12, 5);
+  const auto spread_of = [&](std::size_t first, std::size_t count) {
+    const std::span<const std::uint32_t> labels(cloud.labels);
+    return RetainedSpread::of_samples(
+        tensor_view<double>(cloud.x.view().middle_rows(first, count), "x"),
+        labels.subspan(first, count), cloud.retained, cloud.centre);
+  };
+  // S of P = S (S + lambda I)^-1, P being what is explained of the unit vectors.
+  const auto matrix_of = [](const RetainedSpread& spread) {
+    const double rho = 1;
+    Matrix<double> units(12, 12);
+    for (std::size_t d = 0; d < 12; ++d) units(d, d) = 1;
+    const Matrix<double> explained = spread.explain(units.view(), rho);
+    const MatrixXd P = eigen(explained.view());
+    const MatrixXd rest = MatrixXd::Identity(12, 12) - P;
+    return MatrixXd(rho * spread.mean_eigenvalue() * rest.ldlt().solve(P));
+  };
+  const RetainedSpread whole = spread_of(0, 2000), one = spread_of(0, 703),
+                       other = spread_of(703, 1297);
+  ASSERT_EQ(one.rows() + other.rows(), whole.rows());
+  const auto n = static_cast<double>(one.rows()), m = static_cast<double>(other.rows());
+  const MatrixXd merged = (n * matrix_of(one) + m * matrix_of(other)) / (n + m);
+  // Products in single precision: each is rounded, and four roundings are left of their sums. Going
+  // back from P to S multiplies an error by (1 + s/lambda)^2, s/lambda being at most p.
+  EXPECT_LT((merged - matrix_of(whole)).norm(),
+            13 * 13 * 4 * kSingle * whole.mean_eigenvalue() * 12);
+  EXPECT_GT((matrix_of(one) - matrix_of(whole)).norm(), 1e-3 * whole.mean_eigenvalue());
+}
+
 // Every so many rows where all would cost too much, and never p x p numbers then.
 TEST(RetainedSpread, LimitsAreKept) {
   const Cloud cloud(400, 20, 5);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "oubli/forget/curvature.h"
 #include "oubli/forget/receipt.h"
 
 namespace oubli {
@@ -23,6 +24,23 @@ Claims::Head head_in(const ReceiptPart& part) {
   return {part["classes"].whole_number(), part["sha256"].text()};
 }
 
+// What the method was carried out with.
+void read_how(const ReceiptPart& whole, Claims& claims) {
+  if (claims.request.curvature)
+    for (const ReceiptPart& name : whole["curvature"]["tensors_changed"].list())
+      claims.tensors_changed.push_back(name.text());
+  if (claims.request.method == Method::explained) {
+    const ReceiptPart explained = whole["explained"];
+    claims.not_explained = !explained["carried_out"].flag();
+    if (!claims.not_explained) {
+      const auto from = find_named<SpreadFrom>(explained["spread_from"].text());
+      if (!from || *from == SpreadFrom::automatic)
+        explained["spread_from"].refuse("samples or means");
+      claims.request.explain_from = *from;
+    }
+  }
+}
+
 }  // namespace
 
 Claims claims_of(const Json& receipt) {
@@ -36,16 +54,7 @@ Claims claims_of(const Json& receipt) {
         (asked != Solver::automatic && asked != *claims.chosen))
       solver["chosen"].refuse("a solver that this program knows, and the one asked for");
   }
-  if (claims.request.method == Method::explained) {
-    const ReceiptPart explained = whole["explained"];
-    claims.not_explained = !explained["carried_out"].flag();
-    if (!claims.not_explained) {
-      const auto from = find_named<SpreadFrom>(explained["spread_from"].text());
-      if (!from || *from == SpreadFrom::automatic)
-        explained["spread_from"].refuse("samples or means");
-      claims.request.explain_from = *from;
-    }
-  }
+  read_how(whole, claims);
   if (whole["request"].has("target_sha256"))
     claims.target_sha256 = whole["request"]["target_sha256"].text();
   if (whole["request"].has("seed_sha256"))
@@ -98,6 +107,14 @@ ForgetRequest request_of(const Json& receipt) {
     request.forget.push_back(forgotten);
   }
   if (request.forget.empty()) asked["forget"].refuse("at least one class");
+  // Whoever made the receipt was asked; here it only matters whether the same comes out.
+  request.allow_nonlinear_tail = true;
+  request.ignore_accuracy = true;
+  request.curvature = asked["method"].text() == kCurvature;
+  if (request.curvature) {
+    request.seed = asked["seed"].whole_number();
+    return request;
+  }
   const auto method = find_named<Method>(asked["method"].text());
   const auto solver = find_named<Solver>(asked["solver"].text());
   if (!method) asked["method"].refuse("a method that this program knows");
@@ -117,9 +134,6 @@ ForgetRequest request_of(const Json& receipt) {
       samples.refuse("a number or all");
     }
   }
-  // Whoever made the receipt was asked; here it only matters whether the same comes out.
-  request.allow_nonlinear_tail = true;
-  request.ignore_accuracy = true;
   return request;
 }
 

@@ -28,8 +28,9 @@ struct Claims {
     std::optional<std::size_t> after;
   };
   ForgetRequest request;
-  std::optional<Solver> chosen;  // by auto, or asked for
-  bool not_explained = false;    // method explained was asked for, normalization carried out
+  std::optional<Solver> chosen;                   // by auto, or asked for
+  std::vector<std::string> tensors_changed = {};  // by method curvature
+  bool not_explained = false;  // method explained was asked for, normalization carried out
   std::optional<std::string> target_sha256, seed_sha256;
   std::vector<File> before, after;  // the files of the old model, and all that were written
   Head head_before, head_after;

@@ -68,19 +68,18 @@ void add_warnings_of_recovery(const ForgetRequest& request, ForgetPlan& plan, bo
                              "-N8 -tu8 /dev/urandom'"));
 }
 
-// Everything in a plan but the digests.
-void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
-              const std::stop_token& stop) {
-  const HeadView& head = inputs.model->head();
-  const bool needs_means = needs_class_means(request.method);
-  if (inputs.model->shift_shows() && request.method != Method::naive &&
-      !request.allow_nonlinear_tail)
+void check_method_fits(const ModelFile& model, const ForgetRequest& request) {
+  if (model.shift_shows() && request.method != Method::naive && !request.allow_nonlinear_tail)
     fail(ErrorCode::unfilterable,
          "{}: a non-linear step follows the logits, so that method {} would change what the model "
          "outputs for retained classes; use --method naive, or say --allow-nonlinear-tail",
-         inputs.model->path().string(), name_of(request.method));
-  if (!request.ignore_accuracy && inputs.run != nullptr)
-    inputs.run->check_alignment(request.forget, request.class_names);
+         model.path().string(), name_of(request.method));
+}
+
+// The class means that are given, or those of the data.
+void plan_means(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan) {
+  const HeadView& head = inputs.model->head();
+  const bool needs_means = needs_class_means(request.method);
   plan.means = inputs.means;
   if (plan.means) {
     check_means_fit(*plan.means, head, needs_means, plan.warnings);
@@ -101,6 +100,49 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
   if (inputs.data && inputs.run == nullptr && !request.ignore_accuracy)
     require_aligned(confusion_of(head, *inputs.data, request.forget),
                     leanings_of(head, *inputs.data, request.forget), request.class_names, "");
+}
+
+Calibration calibration_of(const StoredMeans& means, const std::optional<CalibrationData>& data) {
+  Calibration calibration{.space = means.space,
+                          .means = means.means,
+                          .within_variance = means.within_variance(),
+                          .counts = means.counts,
+                          .feature_scatter = means.feature_scatter};
+  if (data && data->space == means.space) {
+    calibration.sample = data->values;
+    calibration.sample_labels = data->labels;
+    calibration.sample_step =
+        std::max<std::size_t>(1, (data->samples() + kGainSamples - 1) / kGainSamples);
+  }
+  return calibration;
+}
+
+void check_new_head(const HeadView& head, ForgetPlan& plan) {
+  const StoredMeans* const means = plan.means ? &*plan.means : nullptr;
+  plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration, means);
+  if (const HeadRounding rounding = plan.rounding(); !rounding.weight_steps.empty())
+    plan.rounding_check =
+        check_rounding(plan.new_head_view(head), plan.written_head_view(head), rounding, means);
+}
+
+void add_warnings(const ForgetRequest& request, ForgetPlan& plan, bool shift_counts) {
+  std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
+  add_warnings_of_recovery(request, plan, shift_counts);
+  if (plan.new_head.bias_added)
+    plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
+  if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
+    plan.warnings.push_back("no means file can follow: the filter works on features");
+  else if (plan.means && !plan.has_means_to_keep())
+    plan.warnings.push_back("no means file follows: a retained class has no samples");
+}
+
+// Everything in a plan but the digests.
+void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPlan& plan,
+              const std::stop_token& stop) {
+  check_method_fits(*inputs.model, request);
+  if (!request.ignore_accuracy && inputs.run != nullptr)
+    inputs.run->check_alignment(request.forget, request.class_names);
+  plan_means(inputs, request, plan);
   throw_if_stopped(stop);
 
   Target target{.method = request.method,
@@ -111,40 +153,19 @@ void work_out(const ForgetInputs& inputs, const ForgetRequest& request, ForgetPl
                 .explain_from = request.explain_from};
   if (request.custom_target) target.custom = request.custom_target->view();
   std::optional<Calibration> calibration;
-  if (needs_means && plan.means) {
-    calibration = Calibration{.space = plan.means->space,
-                              .means = plan.means->means,
-                              .within_variance = plan.means->within_variance(),
-                              .counts = plan.means->counts,
-                              .feature_scatter = plan.means->feature_scatter};
-    if (inputs.data && inputs.data->space == plan.means->space) {
-      calibration->sample = inputs.data->values;
-      calibration->sample_labels = inputs.data->labels;
-      calibration->sample_step =
-          std::max<std::size_t>(1, (inputs.data->samples() + kGainSamples - 1) / kGainSamples);
-    }
-  }
+  if (needs_class_means(request.method) && plan.means)
+    calibration = calibration_of(*plan.means, inputs.data);
   const bool shift_counts = inputs.model->shift_shows() && !request.allow_nonlinear_tail;
   const Centring centring =
       shift_counts && request.centring == Centring::by_head ? Centring::never : request.centring;
+  const HeadView& head = inputs.model->head();
   plan.filtration =
       plan_filtration(head, calibration, request.forget, target, request.solver, centring);
   throw_if_stopped(stop);
   plan.new_head = plan.filtration.filter.apply(head);
   plan.stored_head = inputs.model->stored_as(plan.new_head, plan.split().retained);
-  plan.head_check = check_head(head, plan.new_head_view(head), plan.filtration,
-                               plan.means ? &*plan.means : nullptr);
-  if (const HeadRounding rounding = plan.rounding(); !rounding.weight_steps.empty())
-    plan.rounding_check = check_rounding(plan.new_head_view(head), plan.written_head_view(head),
-                                         rounding, plan.means ? &*plan.means : nullptr);
-  std::ranges::copy(plan.filtration.warnings, std::back_inserter(plan.warnings));
-  add_warnings_of_recovery(request, plan, shift_counts);
-  if (plan.new_head.bias_added)
-    plan.warnings.push_back("the head had no bias; the new one has, because the solver needs it");
-  if (plan.means && plan.means->space == Space::logits && !plan.filtration.on_logits)
-    plan.warnings.push_back("no means file can follow: the filter works on features");
-  else if (plan.means && !plan.has_means_to_keep())
-    plan.warnings.push_back("no means file follows: a retained class has no samples");
+  check_new_head(head, plan);
+  add_warnings(request, plan, shift_counts);
 }
 
 HeadView view_of(const NewHead& new_head, const HeadView& old_head) {

@@ -22,6 +22,7 @@ namespace oubli {
 struct ForgetRequest {
   std::vector<std::size_t> forget;  // ascending
   Method method = Method::normalization;
+  bool curvature = false;  // no filtration, and no method: see curvature.h
   Solver solver = Solver::automatic;
   std::uint64_t seed = 0;
   double explain = kExplain;  // method explained: rho, and what S is made of

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/array/npz.h"
-#include "oubli/array/safetensors.h"
 #include "oubli/base/digest.h"
 #include "oubli/base/random.h"
 #include "oubli/forget/receipt.h"
+#include "tests/test_safetensors.h"
 #include "tests/test_support.h"
 
 namespace oubli {
@@ -57,9 +57,10 @@ struct World {
       if (with_bias) writer.add("b", b.view(""));
       writer.finish();
     } else {
-      std::vector<NamedTensor> tensors{{"conv", other.view("")}, {"fc.weight", w.view("")}};
+      std::vector<std::pair<std::string, TensorView>> tensors{{"conv", other.view("")},
+                                                              {"fc.weight", w.view("")}};
       if (with_bias) tensors.push_back({"fc.bias", b.view("")});
-      write_safetensors(out, tensors, R"({"format":"pt"})");
+      testing::write_safetensors(out, tensors);
     }
     out.commit();
   }

@@ -168,31 +168,64 @@ BothLogits mean_logits_after(const HeadView& old_head, const HeadView& new_head,
   return means;
 }
 
+// One read-out is fitted per forgotten class, observer and method, on two halves: the most samples
+// that this is done in seconds for.
+std::size_t most_for_readout(const ClassSplit& split) {
+  const auto kept = static_cast<double>(split.retained.size());
+  const double steps_per_sample = kept * kept * 6 * static_cast<double>(split.forgotten.size());
+  return static_cast<std::size_t>(std::min(kReadoutSteps / steps_per_sample, 1e9));
+}
+
+// What both methods leak to one observer.
+void add_rows(const BothLogits& logits, Observer observer, std::span<const std::uint32_t> labels,
+              const ClassSplit& split, std::uint64_t seed, bool readout, LeakCheck& check) {
+  BothLogits seen = logits;
+  observe(observer, seen.naive.view());
+  observe(observer, seen.chosen.view());
+  const std::vector<Recognition> naive =
+      measure_recognition(seen.naive.view(), labels, split.forgotten, seed);
+  const std::vector<Recognition> chosen =
+      measure_recognition(seen.chosen.view(), labels, split.forgotten, seed);
+  for (std::size_t n = 0; n < naive.size(); ++n) {
+    LeakRow& row = check.rows.emplace_back();
+    row.forgotten_class = naive[n].forgotten_class;
+    row.samples = naive[n].samples;
+    row.observer = observer;
+    if (readout) {
+      row.readout_naive = naive[n].readout;
+      row.readout = chosen[n].readout;
+    }
+    if (observer != Observer::logits) continue;
+    row.ghost_naive = naive[n].ghost;
+    row.ghost = chosen[n].ghost;
+    if (readout && !naive[n].readout)
+      check.not_checked.push_back(fmt::format("linear read-out of class {}: {} samples, wanted {}",
+                                              row.forgotten_class, row.samples, kReadoutSamples));
+  }
+}
+
 }  // namespace
 
 LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
                       const FiltrationPlan& plan, const CalibrationData& data, std::uint64_t seed) {
   LeakCheck check;
   const ClassSplit& split = plan.filter.split;
-  const std::size_t kept = split.retained.size();
   if (data.space == Space::logits && !plan.on_logits) {
     check.not_checked.push_back("leaks: the filter works on features, and only logits were given");
     return check;
   }
-  // One read-out is fitted per forgotten class, observer and method, on two halves.
-  const double steps_per_sample = static_cast<double>(kept) * static_cast<double>(kept) * 6 *
-                                  static_cast<double>(split.forgotten.size());
-  auto most = static_cast<std::size_t>(std::min(kReadoutSteps / steps_per_sample, 1e9));
+  std::size_t most = most_for_readout(split);
   const bool readout = most >= kReadoutLeast;
-  if (!readout) {
+  const std::size_t most_logits = std::max<std::size_t>(200, kMostElements / old_head.classes());
+  if (readout) {
+    most = std::min(most, most_logits);
+  } else {
     most = at_most(kMeanSteps, data.values.shape[1]);
     check.not_checked.push_back(
         fmt::format("linear read-out: fitting it to {} logits for {} classes would take too long",
-                    kept, split.forgotten.size()));
+                    split.retained.size(), split.forgotten.size()));
   }
-  const std::size_t most_logits = std::max<std::size_t>(200, kMostElements / old_head.classes());
-  const std::vector<std::size_t> rows =
-      choose_for_leaks(data.labels, split, readout ? std::min(most, most_logits) : most, seed);
+  const std::vector<std::size_t> rows = choose_for_leaks(data.labels, split, most, seed);
   std::vector<std::uint32_t> labels;
   labels.reserve(rows.size());
   for (const std::size_t row : rows) labels.push_back(data.labels[row]);
@@ -200,48 +233,19 @@ LeakCheck check_leaks(const HeadView& old_head, const HeadView& new_head,
   BothLogits logits;
   if (readout) {
     logits = logits_after(old_head, new_head, plan, data, rows);
-    compare_labels(logits, plan.filter.split.retained, data.labels, rows, check);
+    compare_labels(logits, split.retained, data.labels, rows, check);
   } else {
     const std::size_t most_labels =
         std::min(most_logits, at_most(kLabelSteps, old_head.classes() * data.values.shape[1]));
     const std::vector<std::size_t> some = choose_for_leaks(data.labels, split, most_labels, seed);
-    compare_labels(logits_after(old_head, new_head, plan, data, some), plan.filter.split.retained,
-                   data.labels, some, check);
+    compare_labels(logits_after(old_head, new_head, plan, data, some), split.retained, data.labels,
+                   some, check);
     // One column with the same mean: the ghost is the same, a read-out of it is dropped.
     logits = mean_logits_after(old_head, new_head, plan, data, rows);
   }
-
-  for (const Observer observer : all_values<Observer>()) {
-    if (observer != Observer::logits && !readout) continue;
-    BothLogits seen = logits;
-    observe(observer, seen.naive.view());
-    observe(observer, seen.chosen.view());
-    std::vector<Recognition> naive =
-        measure_recognition(seen.naive.view(), labels, split.forgotten, seed);
-    std::vector<Recognition> chosen =
-        measure_recognition(seen.chosen.view(), labels, split.forgotten, seed);
-    if (!readout)
-      for (std::vector<Recognition>* const leaks : {&naive, &chosen})
-        for (Recognition& leak : *leaks) leak.readout.reset();
-    for (std::size_t n = 0; n < naive.size(); ++n) {
-      LeakRow row{.forgotten_class = naive[n].forgotten_class,
-                  .samples = naive[n].samples,
-                  .observer = observer,
-                  .ghost_naive = {},
-                  .ghost = {},
-                  .readout_naive = naive[n].readout,
-                  .readout = chosen[n].readout};
-      if (observer == Observer::logits) {
-        row.ghost_naive = naive[n].ghost;
-        row.ghost = chosen[n].ghost;
-      }
-      check.rows.push_back(row);
-      if (readout && observer == Observer::logits && !naive[n].readout)
-        check.not_checked.push_back(
-            fmt::format("linear read-out of class {}: {} samples, wanted {}",
-                        naive[n].forgotten_class, naive[n].samples, kReadoutSamples));
-    }
-  }
+  for (const Observer observer : all_values<Observer>())
+    if (readout || observer == Observer::logits)
+      add_rows(logits, observer, labels, split, seed, readout, check);
   for (const std::size_t c : split.forgotten)
     if (std::ranges::find(check.rows, c, &LeakRow::forgotten_class) == check.rows.end())
       check.not_checked.push_back(fmt::format("leaks of class {}: no samples of it", c));

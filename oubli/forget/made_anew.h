@@ -9,6 +9,7 @@ namespace oubli {
 // target and the seed that the verifier brought.
 [[nodiscard]] ForgetRequest request_to_repeat(const Claims& claims, const VerifyInputs& inputs);
 
+inline constexpr char kComputedAnew[] = "the new head, computed anew";
 inline constexpr char kMadeAnew[] = "every file, made anew";
 
 // Does the whole request again, in a folder of its own for temporary files: the files of the new

@@ -8,6 +8,7 @@
 #include "oubli/audit/alignment.h"
 #include "oubli/base/error.h"
 #include "oubli/data/preparation_config.h"
+#include "oubli/data/resize.h"
 #include "oubli/runtime/model_runner.h"
 
 namespace oubli {

@@ -8,66 +8,13 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/json.h"
 #include "oubli/base/version.h"
+#include "oubli/forget/masked.h"
 #include "oubli/forget/signature.h"
-#include "oubli/model/mentions.h"
 
 namespace oubli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Files, tensors, nodes and outputs may be called by the names of forgotten classes, which do not
-// belong in a receipt.
-class Masked {
- public:
-  Masked(const ForgetInputs& inputs, const ForgetRequest& request) {
-    for (const std::size_t c : request.forget)
-      names_.merge(names_of_class(*inputs.model, request, c));
-  }
-
-  [[nodiscard]] std::string name(std::string text) const {
-    for (const std::string& forgotten : names_)
-      if (mentions_name(text, forgotten)) text = without_name(text, forgotten);
-    return text;
-  }
-  // Of our own sentences, only what they quote.
-  [[nodiscard]] std::string sentence(std::string_view text) const {
-    std::string masked;
-    for (bool quoted = false;; quoted = !quoted) {
-      const std::size_t end = text.find('\'');
-      const std::string part(text.substr(0, end));
-      masked += quoted ? name(part) : part;
-      if (end == std::string_view::npos) return masked;
-      masked += '\'';
-      text.remove_prefix(end + 1);
-    }
-  }
-  [[nodiscard]] Json findings(std::span<const Finding> all) const {
-    Json list = Json::array();
-    for (const Finding& finding : all)
-      list.push_back({{"where", name(finding.where)}, {"text", sentence(finding.text)}});
-    return list;
-  }
-  [[nodiscard]] Json files(std::span<const FileDigest> all) const {
-    Json list = Json::array();
-    for (const FileDigest& file : all) {
-      list.push_back({{"role", file.role},
-                      {"name", name(file.name)},
-                      {"bytes", file.bytes},
-                      {"sha256", file.sha256}});
-      if (file.files != 1) list.back()["files"] = file.files;
-    }
-    return list;
-  }
-  [[nodiscard]] Json head(const ModelFile& model, const std::string& sha256) const {
-    Json json = head_json(model, sha256);
-    json["name"] = name(json["name"].get<std::string>());
-    return json;
-  }
-
- private:
-  std::set<std::string> names_;
-};
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
@@ -174,17 +121,6 @@ Json leaks_json(const LeakCheck& leaks) {
       {"rows", std::move(rows)}};
 }
 
-// Not for people, as describe() is, but for making the same inputs again.
-Json preparation_json(const PreparationOptions& used) {
-  if (!used.scale) return {};
-  return {{"scale", *used.scale},
-          {"mean", used.mean},
-          {"std", used.standard},
-          {"layout", *used.channels_last ? "nhwc" : "nchw"},
-          {"size", {used.size->first, used.size->second}},
-          {"colour", *used.colour}};
-}
-
 Json run_check_json(const RunCheck& check, const Masked& masked) {
   Json json{{"inputs", check.inputs},
             {"samples", check.samples},
@@ -204,24 +140,6 @@ Json run_check_json(const RunCheck& check, const Masked& masked) {
   json["outputs_not_compared"] = Json::array();
   for (const std::string& name : check.outputs_not_compared)
     json["outputs_not_compared"].push_back(masked.name(name));
-  return json;
-}
-
-Json run_json(const RunReport& report, const Masked& masked) {
-  Json json{{"data", masked.name(report.data)},
-            {"labels", masked.sentence(report.labels)},
-            {"inputs", report.preparation},
-            {"preparation", preparation_json(report.preparation_as_used)},
-            {"runtime", report.runtime},
-            {"instructions", report.instructions},
-            {"samples", report.samples},
-            {"accuracy_before", report.accuracy},
-            {"head_error_over_bound", report.head_mismatch}};
-  if (!report.positions.empty()) json["positions_of_a_sample"] = report.positions;
-  if (const ImageChanges& done = report.changes; done != ImageChanges{})
-    json["images"] = {
-        {"resized", done.resized}, {"squashed", done.squashed}, {"turned_grey", done.turned_grey}};
-  if (report.as_float) json["run_as"] = "a float32 copy: the runtime has no bfloat16";
   return json;
 }
 
@@ -325,7 +243,7 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
       !quantised.is_null())
     json["quantised"] = quantised;
   json["bias_added"] = plan.new_head.bias_added;
-  if (inputs.run != nullptr) json["run"] = run_json(inputs.run->report(), masked);
+  if (inputs.run != nullptr) json["run"] = masked.run(inputs.run->report());
   if (outcome.run_check.check)
     (inputs.run != nullptr && !inputs.run->stands_in() ? json["run"]["new_model"]
                                                        : json["run_on_random_inputs"]) =

@@ -14,6 +14,7 @@
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
+#include "oubli/forget/checked_batches.h"
 #include "oubli/forget/preparation_trial.h"
 #include "oubli/forget/run_comparison.h"
 #include "oubli/forget/sample_confusion.h"
@@ -112,25 +113,6 @@ FileDigest digest_of_source(const SampleSource& source) {
 // Below this share of right answers it is asked whether inputs are made in the right way.
 constexpr double kLowAccuracy = 0.8;
 
-// The new model runs on so many samples, from all over the data: on all if there are no more. One
-// pass over the data is enough: what else the old model made of it follows from the features.
-constexpr std::size_t kCheckedSamples = 96;
-
-// What is kept of them takes no more than that, where they have many positions each.
-constexpr std::size_t kCheckedBytes = std::size_t{256} << 20;
-
-// The first samples of the batches that are compared; `bytes`: of what is kept of a sample.
-std::set<std::size_t> checked_batches(std::size_t samples, std::size_t batch, std::size_t bytes) {
-  const std::size_t batches = (samples + batch - 1) / batch;
-  const std::size_t wanted =
-      std::clamp<std::size_t>(kCheckedBytes / std::max<std::size_t>(1, bytes), 1, kCheckedSamples);
-  const std::size_t most = std::min(batches, (wanted + batch - 1) / batch);
-  std::set<std::size_t> first;
-  for (std::size_t i = 0; i < most; ++i)
-    first.insert(i * (batches - 1) / std::max<std::size_t>(1, most - 1) * batch);
-  return first;
-}
-
 // The extents of the positions of a sample, which must be those of its labels.
 std::vector<std::size_t> matched_positions(const ModelRunner& runner, const SampleSource& source,
                                            const Sample& example, const OnnxModel& model) {
@@ -201,9 +183,11 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   confusion_ = Confusion(head.classes());
   const auto features = std::make_shared<ScratchFile>("features of " + report_.data);
   state_->batch = runner.batch();
-  const std::set<std::size_t> checked =
-      checked_batches(source_->size(), state_->batch,
-                      each * (head.features() + 2 * head.classes()) * sizeof(float));
+  const std::set<std::size_t> checked = checked_batches(
+      labels, {.samples = source_->size(),
+               .batch = state_->batch,
+               .classes = head.classes(),
+               .kept_bytes = each * (head.features() + 2 * head.classes()) * sizeof(float)});
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
   report_.changes = runner.run_all(
       *source_, indices, state_->batch, available_cores(), is_checked,
@@ -268,6 +252,19 @@ void CalibrationRun::check_alignment(std::span<const std::size_t> forget,
   }
   require_aligned(confusion_, leanings_of(state_->model.head(), calibration_, forget), class_names,
                   fmt::format("{}; {}", report_.labels, report_.preparation));
+}
+
+void CalibrationRun::run_all(
+    const ModelFile& model,
+    const std::function<void(std::size_t first, const ModelOutputs& batch)>& consume,
+    const std::stop_token& stop) const {
+  const ModelRunner runner(*state_->engine, as_onnx(model), options_.preparation, source_->read(0));
+  std::vector<std::size_t> indices(source_->size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  runner.run_all(
+      *source_, indices, state_->batch, available_cores(), [](std::size_t) { return false; },
+      [&](std::size_t first, const ModelOutputs& batch) { consume(first, batch); },
+      "running the new model", stop);
 }
 
 RunCheck CalibrationRun::check(const StagedModel& staged, const HeadFilter& filter,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@
 #include "oubli/model/model_file.h"
 
 namespace oubli {
+
+struct ModelOutputs;  // oubli/runtime/engine.h
 
 struct RunOptions {
   std::string data;                              // what SampleSource::open takes
@@ -68,6 +71,12 @@ class CalibrationRun {
   // Error{unfilterable} if labels are likely not what the model means by them (alignment.h).
   void check_alignment(std::span<const std::size_t> forget,
                        std::span<const std::string> class_names) const;
+  [[nodiscard]] const SampleSource& source() const { return *source_; }
+  // Runs another model on all samples, with the same engine and inputs made in the same way:
+  // `consume` gets what it made of them in order.
+  void run_all(const ModelFile& model,
+               const std::function<void(std::size_t first, const ModelOutputs& batch)>& consume,
+               const std::stop_token& stop = {}) const;
   // Runs the staged model on the same batches. Error{self_check} if it does not compute what it
   // should.
   [[nodiscard]] RunCheck check(const StagedModel& staged, const HeadFilter& filter,

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "oubli/array/row_blocks.h"
@@ -37,6 +39,26 @@ std::string final_name(const StagedModel& staged, const std::filesystem::path& p
   for (const StagedModel::Output& output : staged.outputs())
     if (output.path == path) return output.name;
   return path.filename().string();
+}
+
+std::set<std::size_t> rows_in(const RowScan& scan, std::span<const std::byte> bytes) {
+  std::set<std::size_t> rows;
+  for (const RowResidue& row : scan.scan(bytes, std::numeric_limits<std::size_t>::max()))
+    rows.insert(row.class_index);
+  return rows;
+}
+
+// In the files as they are, and in what they hold compressed; at most `limit` of each.
+void for_each_old_row(
+    const StagedModel& staged, const RowScan& scan, std::size_t limit,
+    const std::function<void(const std::string& where, const RowResidue& row)>& visit) {
+  for (const auto& path : staged.written->files())
+    for (const RowResidue& row : scan.scan_file(path, limit)) visit(final_name(staged, path), row);
+  staged.written->for_each_packed(
+      [&](const std::string& where, std::span<const std::byte> content) {
+        for (const RowResidue& row : scan.scan(content, limit)) visit(where, row);
+        return true;
+      });
 }
 
 }  // namespace
@@ -138,26 +160,17 @@ WrittenCheck check_staged(const StagedModel& staged, const HeadView& old_head,
     check.not_checked.push_back(
         "whether the new file holds the forgotten weights rounded to 8 bits: too large a search");
   // A class that stays may have the same row, or its negative: then it is there by right.
-  std::set<std::size_t> by_right;
-  for (const RowResidue& row :
-       scan.scan(written.weights.bytes, std::numeric_limits<std::size_t>::max()))
-    by_right.insert(row.class_index);
+  const std::set<std::size_t> by_right = rows_in(scan, written.weights.bytes);
   std::set<std::size_t> copies;
-  const auto found = [&](const std::string& where, const RowResidue& row) {
+  constexpr std::size_t kEnough = 16;
+  for_each_old_row(staged, scan, kEnough, [&](const std::string& where, const RowResidue& row) {
     if (!staged.old_rows_may_remain && !by_right.contains(row.class_index))
       fail(ErrorCode::self_check,
            "{}: the weights of forgotten class {} are still in it (byte {}, {}); nothing was "
            "written",
            where, row.class_index, row.offset, describe(row));
     copies.insert(row.class_index);
-  };
-  for (const auto& path : staged.written->files())
-    for (const RowResidue& row : scan.scan_file(path)) found(final_name(staged, path), row);
-  staged.written->for_each_packed(
-      [&](const std::string& where, std::span<const std::byte> content) {
-        for (const RowResidue& row : scan.scan(content)) found(where, row);
-        return true;
-      });
+  });
   check.forgotten_rows_absent =
       copies.empty() && scan.unrecognisable().size() < split.forgotten.size();
   if (!copies.empty())
@@ -167,6 +180,59 @@ WrittenCheck check_staged(const StagedModel& staged, const HeadView& old_head,
         "averages, checkpoints) and remove them",
         fmt::join(copies, ", ")));
   return check;
+}
+
+Matrix<float> changed_stretches(const TensorView& old_layer, const TensorView& new_layer) {
+  constexpr std::size_t kLongest = 16;
+  const Matrix<double> before = to_matrix(old_layer), after = to_matrix(new_layer);
+  const std::size_t length = std::min(kLongest, before.cols());
+  std::vector<float> stretches;
+  for (std::size_t r = 0; r < before.rows(); ++r) {
+    double most = 0;
+    std::size_t begin = 0;
+    for (std::size_t first = 0; first + length <= before.cols(); ++first) {
+      double change = 0;
+      bool all = true;
+      for (std::size_t d = first; all && d < first + length; ++d) {
+        all = before(r, d) != after(r, d);
+        change += std::abs(before(r, d) - after(r, d));
+      }
+      if (!all || change <= most) continue;
+      most = change;
+      begin = first;
+    }
+    if (most == 0) continue;
+    for (std::size_t d = begin; d < begin + length; ++d)
+      stretches.push_back(static_cast<float>(before(r, d)));
+  }
+  Matrix<float> result(length == 0 ? 0 : stretches.size() / length, length);
+  std::ranges::copy(stretches, result.flat().begin());
+  return result;
+}
+
+bool check_old_layer(const StagedModel& staged, const TensorView& old_layer,
+                     const TensorView& new_layer, WrittenCheck& check) {
+  const Matrix<float> stretches = changed_stretches(old_layer, new_layer);
+  if (stretches.rows() < old_layer.shape[0])
+    check.not_checked.push_back(fmt::format(
+        "whether the new file holds a copy of {} of {} rows of the old layer before the head: "
+        "their units hardly moved",
+        old_layer.shape[0] - stretches.rows(), old_layer.shape[0]));
+  if (stretches.rows() == 0) return false;
+  std::vector<std::size_t> rows(stretches.rows());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  const RowScan scan(HeadView{.weights = tensor_view<float>(stretches.view(), "the old layer")},
+                     rows);
+  bool absent = scan.unrecognisable().size() < rows.size();
+  constexpr std::size_t kEnough = 1;
+  for_each_old_row(staged, scan, kEnough, [&](const std::string& where, const RowResidue& row) {
+    if (!staged.old_rows_may_remain)
+      fail(ErrorCode::self_check,
+           "{}: the old layer before the head is still in it (byte {}, {}); nothing was written",
+           where, row.offset, describe(row));
+    absent = false;
+  });
+  return absent;
 }
 
 }  // namespace oubli

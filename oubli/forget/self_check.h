@@ -50,4 +50,14 @@ struct RoundingCheck {
 [[nodiscard]] WrittenCheck check_staged(const StagedModel& staged, const HeadView& old_head,
                                         const NewHead& new_head, const ClassSplit& split);
 
+// What is looked for where an old layer must be gone: of each row of it, units x inputs, the
+// stretch of 16 numbers (or all, if it has fewer) that changed most, and none of which is what it
+// was. Rows without one, of units that did not move, have no part in it. Both layers are float32.
+[[nodiscard]] Matrix<float> changed_stretches(const TensorView& old_layer,
+                                              const TensorView& new_layer);
+// Whether no such stretch is in the staged files. Error{self_check} if one is, unless it may be
+// there; what could not be looked for is added to `check`.
+[[nodiscard]] bool check_old_layer(const StagedModel& staged, const TensorView& old_layer,
+                                   const TensorView& new_layer, WrittenCheck& check);
+
 }  // namespace oubli

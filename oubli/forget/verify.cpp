@@ -9,6 +9,7 @@
 #include "oubli/base/digest.h"
 #include "oubli/base/version.h"
 #include "oubli/forget/claims.h"
+#include "oubli/forget/curvature_verify.h"
 #include "oubli/forget/made_anew.h"
 #include "oubli/forget/receipt.h"
 #include "oubli/forget/signature.h"
@@ -20,7 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using State = VerifyStep::State;
 
-constexpr char kComputedAnew[] = "the new head, computed anew";
 // Of whole numbers up to 64 or 127, relative to the largest.
 constexpr double kNeighbours = 1.0 / 64;
 
@@ -167,9 +167,10 @@ std::string engine(const std::string& runtime, const std::string& instructions) 
                      instructions.empty() ? "unknown instructions" : instructions);
 }
 
-VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
-                          const ForgetInputs& original, bool is_signed) {
-  const ForgetRequest request = request_to_repeat(claims, inputs);
+// What keeps the new head from being computed anew: a target or seed that was not given, or is
+// another.
+std::optional<VerifyStep> wrong_secrets(const Claims& claims, const VerifyInputs& inputs,
+                                        const ForgetRequest& request) {
   if (request.method == Method::custom) {
     if (!inputs.custom_target) return not_made(kComputedAnew, "method custom needs --target");
     const std::string digest =
@@ -183,71 +184,106 @@ VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
     if (*claims.seed_sha256 != seed_digest(*inputs.seed))
       return step(kComputedAnew, false, "the seed is not the one of the receipt");
   }
+  return std::nullopt;
+}
+
+// The largest distance of two numbers in units in the last place; none if the heads differ in shape
+// or type.
+std::optional<std::uint64_t> heads_apart(const HeadView& expected, const HeadView& found) {
+  if (expected.bias.has_value() != found.bias.has_value()) return std::nullopt;
+  const auto weights = units_apart(expected.weights, found.weights);
+  const auto bias =
+      expected.bias ? units_apart(*expected.bias, *found.bias) : std::optional<std::uint64_t>(0);
+  if (!weights || !bias) return std::nullopt;
+  return std::max(*weights, *bias);
+}
+
+// Who computed the head then, and who does now.
+struct Makers {
+  bool same_build;
+  bool by_means;
+  bool ran;  // the means are an engine's work
+  std::string builder;
+  std::string theirs, mine;  // engines
+  std::string hint;          // how the runs differ
+
+  [[nodiscard]] bool same_engine() const { return mine == theirs; }
+};
+
+Makers makers_of(const Claims& claims, const ForgetInputs& original, Method method) {
+  const bool by_means = needs_class_means(method);
+  const bool ran = by_means && original.run != nullptr && !original.means;
+  return {.same_build = claims.version == kVersion && claims.compiler == kCompiler &&
+                        claims.architecture == kArchitecture,
+          .by_means = by_means,
+          .ran = ran,
+          .builder = fmt::format("oubli {}, {}", claims.version, claims.compiler),
+          .theirs = claims.run ? engine(claims.run->runtime, claims.run->instructions) : "no run",
+          .mine = ran ? engine(original.run->report().runtime, original.run->report().instructions)
+                      : "",
+          .hint = differences_of_runs(claims, original.run)};
+}
+
+VerifyStep same_head(const FiltrationPlan& filtration) {
+  return step(kComputedAnew, true,
+              std::string("is the same bit for bit") +
+                  (filtration.rows_summed_to_zero() && !filtration.centred
+                       ? "; but the old rows sum to zero and the new ones were not centred: a "
+                         "forgotten row is minus their sum"
+                       : ""));
+}
+
+// By the build, and the engine where there is one, that made it.
+VerifyStep not_what_it_makes(const Claims& claims, const Makers& makers, std::uint64_t apart) {
+  std::string why = makers.ran ? ", although this is the build and the engine that made it"
+                               : ", although this is the build that made it";
+  if (!makers.hint.empty())
+    why = makers.hint;
+  else if (makers.by_means && !makers.ran && claims.run && !claims.means)
+    why =
+        fmt::format("; its means come from a run ({}), perhaps not the given ones", makers.theirs);
+  return step(kComputedAnew, false,
+              fmt::format("differs by up to {} units in the last place{}", apart, why));
+}
+
+VerifyStep recompute_step(const Claims& claims, const VerifyInputs& inputs,
+                          const ForgetInputs& original, bool is_signed) {
+  const ForgetRequest request = request_to_repeat(claims, inputs);
+  if (auto wrong = wrong_secrets(claims, inputs, request)) return *std::move(wrong);
   const ForgetPlan plan = plan_forget(original, request, inputs.stop);
   const HeadView& found = inputs.model->head();
   const HeadView expected = plan.written_head_view(original.model->head());
-  const auto weights = units_apart(expected.weights, found.weights);
-  std::optional<std::uint64_t> bias = 0;
-  if (expected.bias.has_value() != found.bias.has_value())
-    bias = std::nullopt;
-  else if (expected.bias)
-    bias = units_apart(*expected.bias, *found.bias);
-  if (!weights || !bias) return step(kComputedAnew, false, "has another shape or type");
-  const std::uint64_t apart = std::max(*weights, *bias);
-  if (apart == 0)
-    return step(kComputedAnew, true,
-                std::string("is the same bit for bit") +
-                    (plan.filtration.rows_summed_to_zero() && !plan.filtration.centred
-                         ? "; but the old rows sum to zero and the new ones were not centred: a "
-                           "forgotten row is minus their sum"
-                         : ""));
+  const auto apart = heads_apart(expected, found);
+  if (!apart) return step(kComputedAnew, false, "has another shape or type");
+  if (*apart == 0) return same_head(plan.filtration);
 
-  const bool same_build = claims.version == kVersion && claims.compiler == kCompiler &&
-                          claims.architecture == kArchitecture;
-  const std::string builder = fmt::format("oubli {}, {}", claims.version, claims.compiler);
-  const std::string hint = differences_of_runs(claims, original.run);
-  const bool by_means = needs_class_means(request.method);
-  const bool ran = by_means && original.run != nullptr && !original.means;
-  const std::string theirs =
-      claims.run ? engine(claims.run->runtime, claims.run->instructions) : "no run";
-  const std::string mine =
-      ran ? engine(original.run->report().runtime, original.run->report().instructions) : "";
+  const Makers makers = makers_of(claims, original, request.method);
+  const bool elsewhere = !makers.same_build || (makers.ran && !makers.same_engine());
   // There, a number may have been rounded to its neighbour; whether there was such a place, a
   // signature vouches for.
-  if (plan.rounding_check && is_signed && (!same_build || (ran && mine != theirs))) {
+  if (plan.rounding_check && is_signed && elsewhere) {
     const double relative = relative_difference(expected, found);
     return step(kComputedAnew, relative <= kNeighbours,
                 fmt::format("differs by up to {:.1e} of the largest number in a row; neighbours on "
                             "the grid are {:.1e} apart, and it was made elsewhere ({}: {})",
-                            relative, kNeighbours, builder, theirs));
+                            relative, kNeighbours, makers.builder, makers.theirs));
   }
-  if (ran) {  // the means are an engine's work
-    if (!same_build || mine != theirs) {
-      const double relative = relative_difference(expected, found);
-      const double allowed = explained_by_engine(plan, expected.weights.dtype, is_signed);
-      const bool close = relative <= allowed;
-      return step(
-          kComputedAnew, close,
-          fmt::format("differs by up to {:.1e} of the largest number in a row; rounding "
-                      "explains {:.1e} where the model ran elsewhere ({}: {}; here: {}){}{}",
-                      relative, allowed, builder, theirs, mine,
-                      is_signed ? "" : ", which no signature vouches for", close ? "" : hint));
-    }
+  if (makers.ran && elsewhere) {
+    const double relative = relative_difference(expected, found);
+    const double allowed = explained_by_engine(plan, expected.weights.dtype, is_signed);
+    const bool close = relative <= allowed;
+    return step(
+        kComputedAnew, close,
+        fmt::format("differs by up to {:.1e} of the largest number in a row; rounding "
+                    "explains {:.1e} where the model ran elsewhere ({}: {}; here: {}){}{}",
+                    relative, allowed, makers.builder, makers.theirs, makers.mine,
+                    is_signed ? "" : ", which no signature vouches for", close ? "" : makers.hint));
   }
-  if (same_build) {
-    std::string why = ran ? ", although this is the build and the engine that made it"
-                          : ", although this is the build that made it";
-    if (!hint.empty())
-      why = hint;
-    else if (by_means && !ran && claims.run && !claims.means)
-      why = fmt::format("; its means come from a run ({}), perhaps not the given ones", theirs);
-    return step(kComputedAnew, false,
-                fmt::format("differs by up to {} units in the last place{}", apart, why));
-  }
+  if (makers.same_build) return not_what_it_makes(claims, makers, *apart);
   return step(
-      kComputedAnew, apart <= 1,
-      fmt::format("differs by up to {} unit{} in the last place (made by another build: {})", apart,
-                  apart == 1 ? "" : "s", builder));
+      kComputedAnew, *apart <= 1,
+      fmt::format("differs by up to {} unit{} in the last place (made by another build: {})",
+                  *apart, *apart == 1 ? "" : "s", makers.builder));
 }
 
 // What cannot be finished has failed, or, where something is not there to do it with, is not made;
@@ -284,6 +320,19 @@ std::uint64_t largest_distance(std::span<const std::byte> a, std::span<const std
   return largest;
 }
 
+VerifyStep data_step(std::span<const Claims::File> said, std::span<const FileDigest> found) {
+  const char* const what = "its data";
+  const auto several = [](const auto& file) { return file.files > 1; };
+  if (std::ranges::any_of(found, several) && std::ranges::none_of(said, several))
+    return not_made(what,
+                    "the receipt's digest of several files, of an earlier version, does not tell "
+                    "one folder from all others");
+  const bool known = std::ranges::all_of(found, [&](const FileDigest& file) {
+    return std::ranges::find(said, file.sha256, &Claims::File::sha256) != said.end();
+  });
+  return step(what, known, known ? "SHA-256 as in the receipt" : "is not that of the receipt");
+}
+
 // Steps that need the old model.
 void check_original(const Claims& claims, const VerifyInputs& inputs, bool is_signed,
                     std::vector<VerifyStep>& steps) {
@@ -305,10 +354,12 @@ void check_original(const Claims& claims, const VerifyInputs& inputs, bool is_si
   steps.push_back(
       head_step("the original's head", claims.head_before, original.model->head(), digests.head));
   const std::vector<std::size_t>& forget = claims.request.forget;
+  std::string name;  // the model itself is the last of its files
+  for (const Claims::File& file : claims.after)
+    if (file.role == "model") name = file.name;
+  const bool curvature = claims.request.curvature;
   steps.push_back(attempt("everything else", [&] {
-    std::string name;  // the model itself is the last of its files
-    for (const Claims::File& file : claims.after)
-      if (file.role == "model") name = file.name;
+    if (curvature) return curvature_rest(claims, inputs, original, name);
     const RestCheck rest = check_rest(*original.model, *inputs.model, forget, name);
     return step("everything else", rest.passed, rest.detail);
   }));
@@ -318,27 +369,20 @@ void check_original(const Claims& claims, const VerifyInputs& inputs, bool is_si
     return step("old rows", rows.passed || said,
                 said ? rows.detail + "; the receipt says so" : rows.detail);
   }));
+  if (curvature)
+    steps.push_back(
+        attempt("the old layer", [&] { return curvature_old_layer(inputs, original); }));
   if (inputs.problem) {
     steps.push_back(attempt(kComputedAnew, problem));
     return;
   }
   if (original.means && claims.means)
     steps.push_back(files_step("its means", *claims.means, "means", original.means_files));
-  const auto several = [](const auto& file) { return file.files > 1; };
-  if (original.data && claims.data && std::ranges::any_of(original.data->files, several) &&
-      std::ranges::none_of(*claims.data, several)) {
-    steps.push_back(not_made("its data",
-                             "the receipt's digest of several files, of an earlier version, does "
-                             "not tell one folder from all others"));
-  } else if (original.data && claims.data) {
-    const bool known = std::ranges::all_of(original.data->files, [&](const FileDigest& file) {
-      return std::ranges::find(*claims.data, file.sha256, &Claims::File::sha256) !=
-             claims.data->end();
-    });
-    steps.push_back(step("its data", known,
-                         known ? "SHA-256 as in the receipt" : "is not that of the receipt"));
-  }
-  if (!claims.calibrated || original.means || original.data)
+  if (original.data && claims.data) steps.push_back(data_step(*claims.data, original.data->files));
+  if (curvature)
+    steps.push_back(
+        attempt(kComputedAnew, [&] { return curvature_computed_anew(claims, inputs, original); }));
+  else if (!claims.calibrated || original.means || original.data)
     steps.push_back(attempt(kComputedAnew,
                             [&] { return recompute_step(claims, inputs, original, is_signed); }));
   else
@@ -408,10 +452,15 @@ std::vector<VerifyStep> verify_receipt(const Json& receipt, const VerifyInputs& 
         inputs.original != nullptr && std::ranges::any_of(steps, [](const VerifyStep& made) {
           return made.what == kComputedAnew && made.state == State::passed;
         });
-    steps.push_back(
-        computed
-            ? attempt(kMadeAnew, [&] { return files_made_anew(claims, inputs, *inputs.original); })
-            : step(kMadeAnew, false, "the new head could not be computed anew"));
+    if (!computed)
+      steps.push_back(step(kMadeAnew, false, "the new head could not be computed anew"));
+    else if (claims.request.curvature)
+      steps.push_back(not_made(kMadeAnew,
+                               "follows: the changed tensors were computed anew, and the edit was "
+                               "made again for everything else"));
+    else
+      steps.push_back(
+          attempt(kMadeAnew, [&] { return files_made_anew(claims, inputs, *inputs.original); }));
   }
   steps.push_back(chain_step(claims, inputs.previous));
   return steps;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "oubli/base/temporary_folder.h"
 #include "oubli/filtration/filter.h"
 #include "oubli/forget/claims.h"
+#include "oubli/forget/self_check.h"
 #include "oubli/model/residue.h"
 
 namespace oubli {
@@ -110,6 +112,24 @@ RestCheck check_old_rows(const ModelFile& original, const ModelFile& model,
     return result.passed;
   });
   return result;
+}
+
+RestCheck check_old_layer(const TensorView& old_layer, const TensorView& new_layer,
+                          const ModelFile& model) {
+  const Matrix<float> stretches = changed_stretches(old_layer, new_layer);
+  if (stretches.rows() == 0) return {false, "is where it was: nothing of it changed"};
+  std::vector<std::size_t> rows(stretches.rows());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  const RowScan scan(HeadView{.weights = tensor_view<float>(stretches.view(), "the old layer")},
+                     rows);
+  for (const auto& path : model.files())
+    for (const RowResidue& row : scan.scan_file(path, 1))
+      return {false, fmt::format("{}: is still in it (byte {}, {})", path.filename().string(),
+                                 row.offset, describe(row))};
+  return {true, stretches.rows() == old_layer.shape[0]
+                    ? "no row of it is in the new file"
+                    : fmt::format("of {} rows none is in the new file; {} others hardly moved",
+                                  stretches.rows(), old_layer.shape[0] - stretches.rows())};
 }
 
 }  // namespace oubli

@@ -24,5 +24,9 @@ struct RestCheck {
 // is looked for.
 [[nodiscard]] RestCheck check_old_rows(const ModelFile& original, const ModelFile& model,
                                        std::span<const std::size_t> forget);
+// Whether they hold what changed of a layer, units x inputs, as it was; a layer that did not change
+// at all is one that is still there.
+[[nodiscard]] RestCheck check_old_layer(const TensorView& old_layer, const TensorView& new_layer,
+                                        const ModelFile& model);
 
 }  // namespace oubli

@@ -1,8 +1,8 @@
+#include "oubli/hdf5/checksum.h"
+
 #include <array>
 #include <bit>
 #include <cstring>
-
-#include "oubli/hdf5/file.h"
 
 namespace oubli {
 

@@ -5,6 +5,7 @@
 
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
+#include "oubli/hdf5/checksum.h"
 #include "oubli/hdf5/reader.h"
 
 namespace oubli {

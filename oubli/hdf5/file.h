@@ -104,7 +104,4 @@ class Hdf5File {
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::span<const std::byte>> heap_objects_;
 };
 
-// Bob Jenkins' lookup3, as HDF5 uses it for check sums.
-[[nodiscard]] std::uint32_t hdf5_checksum(std::span<const std::byte> bytes);
-
 }  // namespace oubli

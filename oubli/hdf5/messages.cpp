@@ -6,7 +6,7 @@
 namespace oubli {
 namespace {
 
-constexpr unsigned kDataspace = 0x01, kDatatype = 0x03, kLayout = 0x08, kFilters = 0x0b;
+constexpr unsigned kDataspace = 0x01, kDatatype = 0x03, kDataLayout = 0x08, kFilters = 0x0b;
 
 std::uint64_t padded(std::uint64_t size, bool pad) { return pad ? (size + 7) / 8 * 8 : size; }
 
@@ -106,7 +106,7 @@ Hdf5Dataset Hdf5Reader::dataset(const std::vector<Message>& messages) {
   dataset.dims_at = shape.dims_at;
   dataset.max_dims_at = shape.max_dims_at;
   dataset.type = datatype(type.at, type.size);
-  layout(only(kLayout), dataset);
+  layout(only(kDataLayout), dataset);
   if (std::ranges::any_of(messages, [](const Message& m) { return m.type == kFilters; }))
     foreign("a compressed dataset");
   if (!dataset.unreadable.empty()) return dataset;

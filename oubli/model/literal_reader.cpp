@@ -2,30 +2,9 @@
 
 #include <charconv>
 
+#include "oubli/base/utf8.h"
+
 namespace oubli {
-namespace {
-
-void append_utf8(std::string& out, std::uint32_t point) {
-  const auto push = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (point < 0x80) {
-    push(point);
-  } else if (point < 0x800) {
-    push(0xc0 | (point >> 6));
-    push(0x80 | (point & 0x3f));
-  } else if (point < 0x10000) {
-    push(0xe0 | (point >> 12));
-    push(0x80 | ((point >> 6) & 0x3f));
-    push(0x80 | (point & 0x3f));
-  } else {
-    push(0xf0 | (point >> 18));
-    push(0x80 | ((point >> 12) & 0x3f));
-    push(0x80 | ((point >> 6) & 0x3f));
-    push(0x80 | (point & 0x3f));
-  }
-}
-
-}  // namespace
-
 char LiteralReader::peek() {
   while (at < text_.size() && kBlanks.find(text_[at]) != std::string_view::npos) {
     ++at;

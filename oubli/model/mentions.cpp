@@ -10,35 +10,13 @@
 #include <optional>
 #include <vector>
 
+#include "oubli/base/utf8.h"
 #include "oubli/model/base_letters.h"
 #include "oubli/model/name_text.h"
 
 namespace oubli {
 
 namespace {
-
-// One character of UTF-8 at the front of `text` and how many bytes it takes; nothing if it is none.
-std::optional<std::pair<char32_t, std::size_t>> first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return std::pair(char32_t{first}, std::size_t{1});
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return std::nullopt;
-  char32_t code = first & (0x7fU >> size);
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return std::nullopt;
-    code = code << 6 | (byte(i) & 0x3fU);
-  }
-  return std::pair(code, size);
-}
-
-void append(std::string& out, char32_t code) {
-  const auto add = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) return add(code);
-  const unsigned more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  add((0xff00U >> (more + 1) & 0xffU) | code >> 6 * more);
-  for (unsigned i = more; i-- > 0;) add(0x80U | (code >> 6 * i & 0x3fU));
-}
 
 bool is_mark(char32_t code) {
   return (code >= 0x300 && code < 0x370) || (code >= 0x1ab0 && code < 0x1b00) ||
@@ -58,15 +36,16 @@ void append_folded(std::string& out, char32_t code) {
   if (code >= 0xff01 && code <= 0xff5e) return append_folded(out, code - 0xff01 + 0x21);
   if (code >= 0xac00 && code < 0xac00 + 11172) {  // a Hangul syllable as its two or three letters
     const char32_t index = code - 0xac00;
-    append(out, 0x1100 + index / 588);
-    append(out, 0x1161 + index % 588 / 28);
-    if (index % 28 != 0) append(out, 0x11a7 + index % 28);
+    append_utf8(out, 0x1100 + index / 588);
+    append_utf8(out, 0x1161 + index % 588 / 28);
+    if (index % 28 != 0) append_utf8(out, 0x11a7 + index % 28);
     return;
   }
   const auto letter = std::ranges::lower_bound(
       kBaseLetters, code, {}, [](const auto& pair) { return char32_t{pair.first}; });
-  if (letter != kBaseLetters.end() && letter->first == code) return append(out, letter->second);
-  append(out, small_letter(code));
+  if (letter != kBaseLetters.end() && letter->first == code)
+    return append_utf8(out, letter->second);
+  append_utf8(out, small_letter(code));
 }
 
 // With %41 as A; nothing if there is none of these.
@@ -133,12 +112,12 @@ std::string folded(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const auto character = first_character(text);
-    if (character)
-      append_folded(out, character->first);
+    const CodePoint character = first_code_point(text);
+    if (character.bytes != 0)
+      append_folded(out, character.value);
     else
       out.push_back(text.front());
-    text.remove_prefix(character ? character->second : 1);
+    text.remove_prefix(std::max<std::size_t>(1, character.bytes));
   }
   return out;
 }

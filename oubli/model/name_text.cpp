@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <utility>
 
+#include "oubli/base/count.h"
 #include "oubli/model/literal_reader.h"
 
 namespace oubli {
@@ -20,21 +20,14 @@ constexpr std::string_view kBlanks = LiteralReader::kBlanks;
 // Strings inside of strings that are looked into; each level doubles the escapes.
 constexpr std::size_t kDeepestString = 4;
 
-std::optional<std::size_t> to_index(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return value;
-}
-
 // Whether a dictionary maps indices to names; else names to indices. Nothing if it does neither.
 // Quotes say nothing: {"2": "0"} is written for both, and a wrong guess deletes another class.
 std::optional<bool> index_comes_first(
     const std::vector<std::pair<LiteralToken, LiteralToken>>& pairs, std::string_view key) {
   const bool first_fits = std::ranges::all_of(
-      pairs, [](const auto& pair) { return to_index(pair.first.value).has_value(); });
+      pairs, [](const auto& pair) { return parse_digits(pair.first.value).has_value(); });
   const bool second_fits = std::ranges::all_of(
-      pairs, [](const auto& pair) { return to_index(pair.second.value).has_value(); });
+      pairs, [](const auto& pair) { return parse_digits(pair.second.value).has_value(); });
   if (!first_fits && !second_fits) return std::nullopt;
   if (first_fits && second_fits) return key != "label2id";
   return first_fits;
@@ -59,7 +52,7 @@ std::optional<Record> read_record(LiteralReader& reader) {
     const std::optional<LiteralToken> value = reader.token();
     if (!value) return std::nullopt;
     if (std::ranges::find(kIds, key->value) != kIds.end()) {
-      if (record.id || !to_index(value->value)) return std::nullopt;
+      if (record.id || !parse_digits(value->value)) return std::nullopt;
       record.id = value;
     } else if (std::ranges::find(kNames, key->value) != kNames.end()) {
       if (named) return std::nullopt;  // which of the two?
@@ -173,7 +166,7 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
       if (!record) return std::nullopt;
       const LiteralToken& id = record->id.value_or(LiteralToken{});
       result.entries_.push_back({begin, reader.at, 0, id.inner_begin, id.inner_end});
-      found.emplace_back(record->id ? to_index(id.value).value() : found.size(), record->name);
+      found.emplace_back(record->id ? parse_digits(id.value).value() : found.size(), record->name);
     } else {
       const std::optional<LiteralToken> first = reader.token();
       if (!first) return std::nullopt;
@@ -184,7 +177,7 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
         if (!second) return std::nullopt;
         pairs.emplace_back(*first, *second);
       } else {
-        if (!first->quoted && !to_index(first->value)) return std::nullopt;
+        if (!first->quoted && !parse_digits(first->value)) return std::nullopt;
         result.entries_.push_back({first->begin, first->end, 0});
         found.emplace_back(found.size(), first->value);
       }
@@ -201,7 +194,7 @@ std::optional<NameText> NameText::parse(std::string_view text, std::string_view 
   for (const auto& [first, second] : pairs) {
     const LiteralToken& number = *by_index ? first : second;
     result.entries_.push_back({first.begin, second.end, 0, number.inner_begin, number.inner_end});
-    found.emplace_back(to_index(number.value).value(), (*by_index ? second : first).value);
+    found.emplace_back(parse_digits(number.value).value(), (*by_index ? second : first).value);
   }
   // Some elements with an index and some without cannot be told from an order.
   const auto spelled = std::ranges::count_if(

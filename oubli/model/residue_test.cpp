@@ -206,6 +206,22 @@ TEST(RowScan, FindsRowsRoundedToEightBits) {
       }
 }
 
+// Places are looked at in blocks: the first and the last of them, and every end of the bytes.
+TEST(RowScan, RowsInEightBitsAreFoundAtEveryPlace) {
+  for (const std::size_t apart : {1U, 40U}) {
+    const std::size_t last = 20000 - 63 * apart - 1;
+    for (const std::size_t at :
+         std::vector<std::size_t>{0, 1, 1007, 1008, 1022, 1023, 1024, 1025, 2047, last - 1, last}) {
+      Hidden hidden;
+      std::vector<std::int8_t> rounded;
+      for (const float value : hidden.row)
+        rounded.push_back(static_cast<std::int8_t>(std::lround(value * 25.0F)));
+      hidden.hide(at, apart, rounded);
+      hidden.expect(RowResidue::Form::quantised, apart != 1);
+    }
+  }
+}
+
 // Zeros and one number, in bytes: nearly every file has that.
 TEST(RowScan, SparseRowsAreNotFoundInPadding) {
   Head head(40, 64, false);

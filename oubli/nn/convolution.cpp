@@ -205,14 +205,13 @@ Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, U
   s.home = like != nullptr ? like->state_->home : op.winograd ? s.plain : s.forward_layout;
   if (use.weight_gradient) {
     const convolution_backward_weights::primitive_desc backward(
-        {method, source, any, bias, target, strides, before, after}, attributes, cpu(), forward);
+        {method, source, any, target, strides, before, after}, attributes, cpu(), forward);
     if (like == nullptr) s.home = backward.diff_weights_desc();
     s.gradient_layout = backward.diff_weights_desc();
     s.backward_weights = Step(convolution_backward_weights(backward), backward.impl_info_str());
     s.backward_weights->argument(DNNL_ARG_SRC, source);
     s.backward_weights->argument(DNNL_ARG_DIFF_DST, target);
     s.backward_weights->argument(DNNL_ARG_DIFF_WEIGHTS, s.gradient_layout);
-    if (s.bias) s.backward_weights->argument(DNNL_ARG_DIFF_BIAS, bias);
     s.backward_weights->scratchpad(backward.scratchpad_desc());
     if (s.gradient_layout != s.home)
       s.gradient = Buffer(s.gradient_layout.get_size() / sizeof(float));
@@ -286,13 +285,12 @@ void Convolution::backward_input(const float* output_gradient, const float* home
 }
 
 void Convolution::backward_weights(const float* input, const float* output_gradient,
-                                   float* home_gradient, float* bias_gradient) {
+                                   float* home_gradient) {
   State& s = *state_;
   const bool direct = s.gradient_layout == s.home;
   s.backward_weights->set(DNNL_ARG_SRC, input);
   s.backward_weights->set(DNNL_ARG_DIFF_DST, output_gradient);
   s.backward_weights->set(DNNL_ARG_DIFF_WEIGHTS, direct ? home_gradient : s.gradient.data());
-  if (s.bias) s.backward_weights->set(DNNL_ARG_DIFF_BIAS, bias_gradient);
   s.backward_weights->run(s.stream);
   if (!direct) s.reorder(s.gradient_layout, s.gradient.data(), s.home, home_gradient);
 }

@@ -74,8 +74,8 @@ class Convolution {
   // `home` as in prepare(). bias may be null if the op has none.
   void forward(const float* input, const float* home, const float* bias, float* output);
   void backward_input(const float* output_gradient, const float* home, float* input_gradient);
-  void backward_weights(const float* input, const float* output_gradient, float* home_gradient,
-                        float* bias_gradient);
+  // That of the bias is not oneDNN's, which is slower than kernels::sums_in_order.
+  void backward_weights(const float* input, const float* output_gradient, float* home_gradient);
 
   // oneDNN's names of the kernels in use: none may be a reference implementation.
   [[nodiscard]] std::vector<std::string> kernels() const;

@@ -93,7 +93,7 @@ Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Execu
       states_[i].mean = Buffer(in.channels);
       states_[i].inverse = Buffer(in.channels);
     } else if ((op.kind == OpKind::max_pool && backward) || op.kind == OpKind::global_max_pool) {
-      states_[i].places.resize(batch * out.size());
+      states_[i].places = kernels::Places(op, batch * out.size());
     }
     if (backward) gradient = std::max(gradient, out.channels);
     scratch = std::max(scratch, out.channels);
@@ -198,10 +198,10 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
       break;
     case OpKind::max_pool:
       kernels::max_pool(op, in, out, images, x, y,
-                        states_[index].places.empty() ? nullptr : states_[index].places.data());
+                        mode_ == Mode::inference ? nullptr : &states_[index].places);
       break;
     case OpKind::global_max_pool:
-      kernels::global_max_pool(in, images, x, y, states_[index].places.data());
+      kernels::global_max_pool(in, images, x, y, states_[index].places);
       break;
     case OpKind::global_average_pool:
       kernels::global_average_pool(in, images, x, y);
@@ -257,12 +257,12 @@ void Executor::backward_op(std::size_t index, const ParameterStore& store, Gradi
       return backward_batch_norm(index, store, sink);
     case OpKind::max_pool:
       if (dx != nullptr)
-        kernels::max_pool_backward(op, in, out, batch_, y.data(), states_[index].places.data(),
-                                   dy.data(), dx);
+        kernels::max_pool_backward(op, in, out, batch_, y.data(), states_[index].places, dy.data(),
+                                   dx);
       break;
     case OpKind::global_max_pool:
       if (dx != nullptr)
-        kernels::global_max_pool_backward(in, batch_, states_[index].places.data(), dy.data(), dx,
+        kernels::global_max_pool_backward(in, batch_, states_[index].places, dy.data(), dx,
                                           op.accumulate);
       break;
     case OpKind::global_average_pool:
@@ -328,10 +328,12 @@ void Executor::backward_conv(std::size_t index, const ParameterStore& store, Gra
     if (op.accumulate) kernels::deliver({target, dx.size()}, dx.data(), true);
   }
   if (sink == nullptr) return;
-  convolution.backward_weights(value(op.input).data(), dy, gradient_.data(), scratch_.data());
+  convolution.backward_weights(value(op.input).data(), dy, gradient_.data());
   sink->take(op.weight, 0, {gradient_.data(), convolution.home_size()});
-  if (op.bias != kNone)
-    sink->take(op.bias, 0, {scratch_.data(), graph_.values[op.output].channels});
+  if (op.bias == kNone) return;
+  const Shape out = graph_.values[op.output];
+  kernels::sums_in_order(dy, batch_ * out.pixels(), out.channels, scratch_.data());
+  sink->take(op.bias, 0, {scratch_.data(), out.channels});
 }
 
 void Executor::backward_batch_norm(std::size_t index, const ParameterStore& store,

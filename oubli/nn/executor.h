@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "oubli/nn/convolution.h"
 #include "oubli/nn/dense.h"
 #include "oubli/nn/graph.h"
+#include "oubli/nn/pooling.h"
 
 namespace oubli::nn {
 
@@ -77,8 +77,8 @@ class Executor {
 
  private:
   struct OpState {
-    std::vector<std::int32_t> places;  // pooling
-    Buffer mean;                       // batch normalisation
+    kernels::Places places;  // pooling
+    Buffer mean;             // batch normalisation
     Buffer inverse;
   };
 

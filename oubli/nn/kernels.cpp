@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "oubli/base/error.h"
@@ -35,6 +36,22 @@ void sum_rows(std::size_t rows, std::size_t channels, float* sums, const Term& t
   }
 }
 
+// Eight sums that stay in a register; of arrays of floats the compiler makes memory.
+constexpr std::size_t kLanes = 8;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+template <std::size_t kVectors>
+void sum_in_order(const float* values, std::size_t rows, std::size_t cols, float* result) {
+  Lanes sums[kVectors] = {};
+  for (std::size_t row = 0; row < rows; ++row, values += cols)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      Lanes value;
+      std::memcpy(&value, values + v * kLanes, sizeof(value));
+      sums[v] += value;
+    }
+  std::memcpy(result, sums, sizeof(sums));
+}
+
 // Per-channel constants repeated for the rows taken side by side.
 std::vector<float> repeated(const float* values, std::size_t channels) {
   std::vector<float> wide(rows_side_by_side(channels) * channels);
@@ -51,71 +68,6 @@ void for_rows(std::size_t rows, std::size_t channels, const Body& body) {
   for (; base + width <= count; base += width)
     for (std::size_t i = 0; i < width; ++i) body(base + i, i);
   for (std::size_t i = 0; base + i < count; ++i) body(base + i, i);
-}
-
-// Windows of 2 x 2 without overlap, the common case: one pass over the channels per window.
-template <bool kPlaces>
-void max_pool_2x2(Shape in, Shape out, std::size_t batch, const float* input, float* output,
-                  std::int32_t* places) {
-  const std::size_t channels = in.channels;
-  const std::size_t row = in.width * channels;
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t y = 0; y < out.height; ++y) {
-      const float* window = input + (n * in.height + 2 * y) * row;
-      const std::size_t at = (n * out.height + y) * out.width * channels;
-      float* __restrict best = output + at;
-      std::int32_t* __restrict place = kPlaces ? places + at : nullptr;
-      for (std::size_t x = 0; x < out.width; ++x, window += 2 * channels) {
-        const float* __restrict v0 = window;
-        const float* __restrict v1 = window + channels;
-        const float* __restrict v2 = window + row;
-        const float* __restrict v3 = window + row + channels;
-        for (std::size_t c = 0; c < channels; ++c) {
-          float value = v0[c];
-          std::int32_t number = 0;
-          number = v1[c] > value ? 1 : number;
-          value = v1[c] > value ? v1[c] : value;
-          number = v2[c] > value ? 2 : number;
-          value = v2[c] > value ? v2[c] : value;
-          number = v3[c] > value ? 3 : number;
-          value = v3[c] > value ? v3[c] : value;
-          best[c] = value;
-          if constexpr (kPlaces) place[c] = number;
-        }
-        best += channels;
-        if constexpr (kPlaces) place += channels;
-      }
-    }
-}
-
-// Every element of the windows is set; what lies outside them is the caller's.
-template <bool kMask>
-void max_pool_2x2_backward(Shape in, Shape out, std::size_t batch, const float* output,
-                           const std::int32_t* places, const float* output_gradient,
-                           float* input_gradient) {
-  const std::size_t channels = in.channels;
-  const std::size_t row = in.width * channels;
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t y = 0; y < out.height; ++y) {
-      float* window = input_gradient + (n * in.height + 2 * y) * row;
-      std::size_t at = (n * out.height + y) * out.width * channels;
-      for (std::size_t x = 0; x < out.width; ++x, window += 2 * channels, at += channels) {
-        const float* __restrict top = output + at;
-        const float* __restrict g = output_gradient + at;
-        const std::int32_t* __restrict place = places + at;
-        float* __restrict v0 = window;
-        float* __restrict v1 = window + channels;
-        float* __restrict v2 = window + row;
-        float* __restrict v3 = window + row + channels;
-        for (std::size_t c = 0; c < channels; ++c) {
-          const float value = kMask && !(top[c] > 0) ? 0.0F : g[c];
-          v0[c] = place[c] == 0 ? value : 0.0F;
-          v1[c] = place[c] == 1 ? value : 0.0F;
-          v2[c] = place[c] == 2 ? value : 0.0F;
-          v3[c] = place[c] == 3 ? value : 0.0F;
-        }
-      }
-    }
 }
 
 }  // namespace
@@ -136,6 +88,16 @@ void transpose(const float* input, std::size_t rows, std::size_t cols, const flo
 
 void column_sums(const float* values, std::size_t rows, std::size_t cols, float* sums) {
   sum_rows(rows, cols, sums, [=](std::size_t i, std::size_t) { return values[i]; });
+}
+
+void sums_in_order(const float* values, std::size_t rows, std::size_t cols, float* sums) {
+  std::size_t c = 0;
+  for (; c + 4 * kLanes <= cols; c += 4 * kLanes) sum_in_order<4>(values + c, rows, cols, sums + c);
+  for (; c + 2 * kLanes <= cols; c += 2 * kLanes) sum_in_order<2>(values + c, rows, cols, sums + c);
+  for (; c < cols; ++c) {
+    sums[c] = 0;
+    for (std::size_t row = 0; row < rows; ++row) sums[c] += values[row * cols + c];
+  }
 }
 
 void relu(std::span<const float> input, float* output) {
@@ -181,129 +143,6 @@ void deliver(std::span<const float> source, float* target, bool accumulate) {
     for (std::size_t i = 0; i < source.size(); ++i) y[i] += x[i];
   else
     std::copy_n(x, source.size(), y);
-}
-
-void max_pool(const Op& op, Shape in, Shape out, std::size_t batch, const float* input,
-              float* output, std::int32_t* places) {
-  if (op.kernel == 2 && op.stride == 2)
-    return places == nullptr ? max_pool_2x2<false>(in, out, batch, input, output, nullptr)
-                             : max_pool_2x2<true>(in, out, batch, input, output, places);
-  const std::size_t channels = in.channels;
-  const std::size_t k = op.kernel;
-  std::vector<std::int32_t> unused(places == nullptr ? channels : 0);
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t y = 0; y < out.height; ++y)
-      for (std::size_t x = 0; x < out.width; ++x) {
-        const float* window =
-            input + ((n * in.height + y * op.stride) * in.width + x * op.stride) * channels;
-        const std::size_t at = ((n * out.height + y) * out.width + x) * channels;
-        float* __restrict best = output + at;
-        std::int32_t* __restrict place = places == nullptr ? unused.data() : places + at;
-        std::copy_n(window, channels, best);
-        std::fill_n(place, channels, 0);
-        for (std::size_t j = 1; j < k * k; ++j) {
-          const float* __restrict v = window + (j / k * in.width + j % k) * channels;
-          const auto number = static_cast<std::int32_t>(j);
-          for (std::size_t c = 0; c < channels; ++c) {
-            const bool larger = v[c] > best[c];
-            best[c] = larger ? v[c] : best[c];
-            place[c] = larger ? number : place[c];
-          }
-        }
-      }
-}
-
-void max_pool_backward(const Op& op, Shape in, Shape out, std::size_t batch, const float* output,
-                       const std::int32_t* places, const float* output_gradient,
-                       float* input_gradient) {
-  const std::size_t channels = in.channels;
-  const std::size_t k = op.kernel;
-  // Windows side by side cover the image but for what is left over at the bottom and right.
-  const bool apart = op.kernel == op.stride && !op.accumulate;
-  if (!op.accumulate && (!apart || out.height * k != in.height || out.width * k != in.width))
-    std::fill_n(input_gradient, batch * in.size(), 0.0F);
-  if (apart && k == 2)
-    return op.mask_input ? max_pool_2x2_backward<true>(in, out, batch, output, places,
-                                                       output_gradient, input_gradient)
-                         : max_pool_2x2_backward<false>(in, out, batch, output, places,
-                                                        output_gradient, input_gradient);
-  std::vector<float> masked(channels);
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t y = 0; y < out.height; ++y)
-      for (std::size_t x = 0; x < out.width; ++x) {
-        float* window = input_gradient +
-                        ((n * in.height + y * op.stride) * in.width + x * op.stride) * channels;
-        const std::size_t at = ((n * out.height + y) * out.width + x) * channels;
-        const std::int32_t* __restrict place = places + at;
-        const float* __restrict g = output_gradient + at;
-        if (op.mask_input) {
-          const float* __restrict top = output + at;
-          float* __restrict m = masked.data();
-          for (std::size_t c = 0; c < channels; ++c) m[c] = top[c] > 0 ? g[c] : 0.0F;
-          g = masked.data();
-        }
-        for (std::size_t j = 0; j < k * k; ++j) {
-          float* __restrict v = window + (j / k * in.width + j % k) * channels;
-          const auto number = static_cast<std::int32_t>(j);
-          if (apart)
-            for (std::size_t c = 0; c < channels; ++c) v[c] = place[c] == number ? g[c] : 0.0F;
-          else
-            for (std::size_t c = 0; c < channels; ++c) v[c] += place[c] == number ? g[c] : 0.0F;
-        }
-      }
-}
-
-void global_max_pool(Shape in, std::size_t batch, const float* input, float* output,
-                     std::int32_t* places) {
-  const std::size_t channels = in.channels;
-  for (std::size_t n = 0; n < batch; ++n) {
-    const float* image = input + n * in.size();
-    float* __restrict best = output + n * channels;
-    std::int32_t* __restrict place = places + n * channels;
-    std::copy_n(image, channels, best);
-    std::fill_n(place, channels, 0);
-    for (std::size_t p = 1; p < in.pixels(); ++p) {
-      const float* __restrict v = image + p * channels;
-      const auto number = static_cast<std::int32_t>(p);
-      for (std::size_t c = 0; c < channels; ++c) {
-        const bool larger = v[c] > best[c];
-        best[c] = larger ? v[c] : best[c];
-        place[c] = larger ? number : place[c];
-      }
-    }
-  }
-}
-
-void global_max_pool_backward(Shape in, std::size_t batch, const std::int32_t* places,
-                              const float* output_gradient, float* input_gradient,
-                              bool accumulate) {
-  if (!accumulate) std::fill_n(input_gradient, batch * in.size(), 0.0F);
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t c = 0; c < in.channels; ++c) {
-      const std::size_t i = n * in.channels + c;
-      input_gradient[n * in.size() + static_cast<std::size_t>(places[i]) * in.channels + c] +=
-          output_gradient[i];
-    }
-}
-
-void global_average_pool(Shape in, std::size_t batch, const float* input, float* output) {
-  const float share = 1.0F / static_cast<float>(in.pixels());
-  for (std::size_t n = 0; n < batch; ++n) {
-    column_sums(input + n * in.size(), in.pixels(), in.channels, output + n * in.channels);
-    for (std::size_t c = 0; c < in.channels; ++c) output[n * in.channels + c] *= share;
-  }
-}
-
-void global_average_pool_backward(Shape in, std::size_t batch, const float* output_gradient,
-                                  float* input_gradient, bool accumulate) {
-  const float share = 1.0F / static_cast<float>(in.pixels());
-  for (std::size_t n = 0; n < batch; ++n)
-    for (std::size_t p = 0; p < in.pixels(); ++p)
-      for (std::size_t c = 0; c < in.channels; ++c) {
-        float& target = input_gradient[n * in.size() + p * in.channels + c];
-        const float g = output_gradient[n * in.channels + c] * share;
-        target = accumulate ? target + g : g;
-      }
 }
 
 void scale_shift(const float* input, std::size_t rows, std::size_t channels, const float* scale,

@@ -17,6 +17,8 @@ void transpose(const float* input, std::size_t rows, std::size_t cols, const flo
                float* output);
 // sums[c] = sum over rows of values(row, c)
 void column_sums(const float* values, std::size_t rows, std::size_t cols, float* sums);
+// The same, every sum from the first row to the last, as in oneDNN's gradient of a bias.
+void sums_in_order(const float* values, std::size_t rows, std::size_t cols, float* sums);
 
 void relu(std::span<const float> input, float* output);
 // gradient[i] = 0 where output[i] is not positive
@@ -27,20 +29,6 @@ void sigmoid_backward(std::span<const float> output, const float* output_gradien
 void add(std::span<const float> a, const float* b, bool relu, float* output);
 // target (+)= source
 void deliver(std::span<const float> source, float* target, bool accumulate);
-
-// `places`: which of the window's elements is the maximum, for the backward pass; may be null.
-void max_pool(const Op& op, Shape in, Shape out, std::size_t batch, const float* input,
-              float* output, std::int32_t* places);
-void max_pool_backward(const Op& op, Shape in, Shape out, std::size_t batch, const float* output,
-                       const std::int32_t* places, const float* output_gradient,
-                       float* input_gradient);
-void global_max_pool(Shape in, std::size_t batch, const float* input, float* output,
-                     std::int32_t* places);
-void global_max_pool_backward(Shape in, std::size_t batch, const std::int32_t* places,
-                              const float* output_gradient, float* input_gradient, bool accumulate);
-void global_average_pool(Shape in, std::size_t batch, const float* input, float* output);
-void global_average_pool_backward(Shape in, std::size_t batch, const float* output_gradient,
-                                  float* input_gradient, bool accumulate);
 
 // output = relu?(input * scale + shift) per channel
 void scale_shift(const float* input, std::size_t rows, std::size_t channels, const float* scale,

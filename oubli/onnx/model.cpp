@@ -181,6 +181,51 @@ std::vector<std::byte> typed_integers(const Message& message, std::uint32_t numb
   return bytes;
 }
 
+// Bytes that the model's file does not hold.
+void load_external(const TensorInfo& tensor, std::shared_ptr<const MappedFile> file,
+                   std::size_t wanted, SharedTensor& loaded) {
+  const std::span<const std::byte> all = file->bytes();
+  const std::uint64_t length = tensor.external_length.value_or(wanted);
+  if (length != wanted) {
+    fail(ErrorCode::bad_input, "{}: {} bytes of external data, wanted {}", loaded.what, length,
+         wanted);
+  }
+  if (tensor.external_offset > all.size() || wanted > all.size() - tensor.external_offset) {
+    fail(ErrorCode::bad_input, "{}: external data ends beyond '{}' ({} bytes)", loaded.what,
+         file->path().string(), all.size());
+  }
+  loaded.bytes = all.subspan(static_cast<std::size_t>(tensor.external_offset), wanted);
+  loaded.owner = file;
+  loaded.file = std::move(file);
+  loaded.mapped = true;
+}
+
+// Bytes of the model's `file` where they stand as they are, else a copy.
+void load_stored(const TensorInfo& tensor, const std::shared_ptr<const MappedFile>& file,
+                 SharedTensor& loaded) {
+  const Message message = Message::parse(tensor.message, loaded.what);
+  if (message.find(schema::tensor::kSegment) != nullptr) {
+    fail(ErrorCode::bad_input, "{} is stored in segments, which nothing reads", loaded.what);
+  }
+  const std::uint32_t number = typed_field(loaded.dtype);
+  const bool is_floats = loaded.dtype == DType::f32 || loaded.dtype == DType::f64;
+  const Field* as_it_is = message.find(schema::tensor::kRawData);
+  // Packed floats are the elements themselves.
+  if (as_it_is == nullptr && is_floats &&
+      std::ranges::count(message.fields, number, &Field::number) == 1)
+    as_it_is = message.find(number);
+  if (as_it_is != nullptr) {
+    loaded.bytes = as_it_is->payload;
+    loaded.owner = file;
+    return;
+  }
+  auto owned = std::make_shared<const std::vector<std::byte>>(
+      is_floats ? typed_floats(message, number)
+                : typed_integers(message, number, loaded.dtype, loaded.what));
+  loaded.bytes = *owned;
+  loaded.owner = std::move(owned);
+}
+
 }  // namespace
 
 std::optional<DType> dtype_of(std::uint64_t data_type) {
@@ -376,48 +421,10 @@ SharedTensor Model::load(const TensorInfo& tensor) const {
   const std::size_t count = element_count(loaded.shape, what);
   if (count > SIZE_MAX / size_of(*dtype)) fail(ErrorCode::bad_input, "{} is too large", what);
   const std::size_t wanted = count * size_of(*dtype);
-
-  if (!tensor.location.empty()) {
-    std::shared_ptr<const MappedFile> file = side_file(tensor.location);
-    const std::span<const std::byte> all = file->bytes();
-    const std::uint64_t length = tensor.external_length.value_or(wanted);
-    if (length != wanted) {
-      fail(ErrorCode::bad_input, "{}: {} bytes of external data, wanted {}", what, length, wanted);
-    }
-    if (tensor.external_offset > all.size() || wanted > all.size() - tensor.external_offset) {
-      fail(ErrorCode::bad_input, "{}: external data ends beyond '{}' ({} bytes)", what,
-           file->path().string(), all.size());
-    }
-    loaded.bytes = all.subspan(static_cast<std::size_t>(tensor.external_offset), wanted);
-    loaded.owner = file;
-    loaded.file = std::move(file);
-    loaded.mapped = true;
-    return loaded;
-  }
-
-  const Message message = Message::parse(tensor.message, what);
-  if (message.find(schema::tensor::kSegment) != nullptr) {
-    fail(ErrorCode::bad_input, "{} is stored in segments, which nothing reads", what);
-  }
-  if (const Field* raw = message.find(schema::tensor::kRawData); raw != nullptr) {
-    loaded.bytes = raw->payload;
-    loaded.owner = file_;
-  } else {
-    const std::uint32_t number = typed_field(*dtype);
-    const Field* only = message.find(number);
-    const auto fields = std::ranges::count(message.fields, number, &Field::number);
-    const bool is_floats = *dtype == DType::f32 || *dtype == DType::f64;
-    if (is_floats && fields == 1) {
-      loaded.bytes = only->payload;  // packed floats are the elements themselves
-      loaded.owner = file_;
-    } else {
-      auto owned = std::make_shared<const std::vector<std::byte>>(
-          is_floats ? typed_floats(message, number)
-                    : typed_integers(message, number, *dtype, what));
-      loaded.bytes = *owned;
-      loaded.owner = std::move(owned);
-    }
-  }
+  if (tensor.location.empty())
+    load_stored(tensor, file_, loaded);
+  else
+    load_external(tensor, side_file(tensor.location), wanted, loaded);
   if (loaded.bytes.size() != wanted) {
     fail(ErrorCode::bad_input, "{}: {} bytes, wanted {}", what, loaded.bytes.size(), wanted);
   }

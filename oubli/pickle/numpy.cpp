@@ -6,6 +6,7 @@
 
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
+#include "oubli/base/utf8.h"
 
 namespace oubli::pickle {
 namespace {
@@ -150,21 +151,7 @@ std::string text_of(std::span<const std::byte> element) {
   for (std::size_t at = 0; at + 4 <= element.size(); at += 4) {
     const auto point = load_le<std::uint32_t>(element, at);
     if (point == 0) break;
-    if (point < 0x80) {
-      text.push_back(static_cast<char>(point));
-    } else if (point < 0x800) {
-      text.push_back(static_cast<char>(0xC0 | point >> 6));
-      text.push_back(static_cast<char>(0x80 | (point & 0x3F)));
-    } else {
-      if (point >= 0x10000) {
-        text.push_back(static_cast<char>(0xF0 | (point >> 18 & 7)));
-        text.push_back(static_cast<char>(0x80 | (point >> 12 & 0x3F)));
-      } else {
-        text.push_back(static_cast<char>(0xE0 | point >> 12));
-      }
-      text.push_back(static_cast<char>(0x80 | (point >> 6 & 0x3F)));
-      text.push_back(static_cast<char>(0x80 | (point & 0x3F)));
-    }
+    append_utf8(text, point);
   }
   return text;
 }

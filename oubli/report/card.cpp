@@ -7,6 +7,7 @@
 
 #include "oubli/base/error.h"
 #include "oubli/base/file.h"
+#include "oubli/base/utf8.h"
 #include "oubli/inversion/sheet.h"
 #include "oubli/report/html.h"
 
@@ -29,20 +30,10 @@ std::uint8_t channel(std::uint32_t colour, int which) {
 // The characters of a UTF-8 text; bytes that are none become U+FFFD.
 std::vector<int> characters(std::string_view text) {
   std::vector<int> found;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
-    };
-    const unsigned first = byte(i);
-    const std::size_t more = first < 0x80 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    unsigned value = more == 0 ? first : first & (0x3fU >> more);
-    bool whole = first < 0x80 || first >= 0xc0;
-    for (std::size_t k = 1; k <= more && whole; ++k) {
-      whole = (byte(i + k) & 0xc0U) == 0x80;
-      value = value << 6U | (byte(i + k) & 0x3fU);
-    }
-    found.push_back(whole ? static_cast<int>(value) : 0xfffd);
-    i += whole ? more + 1 : 1;
+  while (!text.empty()) {
+    const CodePoint first = first_code_point(text);
+    found.push_back(first.bytes == 0 ? 0xfffd : static_cast<int>(first.value));
+    text.remove_prefix(std::max<std::size_t>(1, first.bytes));
   }
   return found;
 }

@@ -13,7 +13,9 @@
 #include "oubli/base/json.h"
 #include "oubli/base/output.h"
 #include "oubli/base/progress.h"
+#include "oubli/base/text_table.h"
 #include "oubli/base/version.h"
+#include "oubli/forget/forget.h"
 #include "oubli/report/html.h"
 #include "oubli/report/json_fields.h"
 #include "oubli/report/page.h"
@@ -43,7 +45,7 @@ const char* word_of(Check::State state) {
 // What the page says, taken out of the receipt.
 struct Facts {
   Receipt receipt;
-  std::string model, old_model, classes, note;
+  std::string model, old_model, receipt_name, classes, note;
   std::size_t before = 0, after = 0;
   std::vector<Check> checks;
   std::string accuracy;
@@ -125,7 +127,9 @@ std::string accuracy_of(const json& document) {
   if (const json* run = run_of_new_model(document)) {
     const auto before = field<std::optional<double>>(*run, "kept_classes_accuracy_before");
     const auto after = field<std::optional<double>>(*run, "kept_classes_accuracy_after");
-    if (before && after) return fmt::format("{} → {}", percent(*before), percent(*after));
+    if (before && after)
+      return fmt::format("{} → {}, on {} inputs", percent(*before), percent(*after),
+                         field<std::size_t>(*run, "samples"));
   }
   const json* const leaks = find(document, "leak_check");
   const json* const right = leaks != nullptr ? find(*leaks, "retained_right") : nullptr;
@@ -141,7 +145,10 @@ Facts facts_of(const json& document, const CertificateWords& words) {
   add_receipt(data, document);
   Facts facts;
   facts.receipt = *data.receipt;
-  facts.model = model_name(document, "output");
+  const std::string named = model_name(document, "output");
+  facts.model = words.new_model.empty() ? named : words.new_model;
+  facts.receipt_name =
+      words.receipt_name.empty() ? receipt_path(named).string() : words.receipt_name;
   facts.old_model = words.old_model.empty() ? model_name(document, "input") : words.old_model;
   facts.classes = words.classes.empty() ? join(facts.receipt.forgotten) : words.classes;
   facts.before = classes_of(document, "input");
@@ -256,12 +263,12 @@ std::string items(const std::vector<std::string>& lines, std::string_view css = 
 std::string certificate(const json& document, const CertificateWords& words) {
   const Facts facts = facts_of(document, words);
   const std::string about = fmt::format(
-      "<p class=\"big\"><strong>{}</strong> was taken out of the model <strong>{}</strong>, which "
-      "had "
-      "{} classes and has {}. Its last layer was rewritten by the method {}, without training; "
+      "<p class=\"big\"><strong>{}</strong> was taken out of the model {}, which had {} classes; "
+      "<strong>{}</strong> has {}. The last layer was rewritten by the method {}, without "
+      "training; "
       "everything else was copied. What came out was checked before it was given its name.</p>\n",
-      escape(facts.classes), escape(facts.model), facts.before, facts.after,
-      escape(facts.receipt.method));
+      escape(facts.classes), escape(facts.old_model), facts.before, escape(facts.model),
+      facts.after, escape(facts.receipt.method));
   std::string header = fmt::format("<p class=\"kind\">{}Oubli {}</p><h1>A class was forgotten</h1>",
                                    words.date.empty() ? "" : escape(words.date) + " · ", kVersion);
   if (!facts.note.empty()) header += fmt::format("<p>Request: {}</p>", escape(facts.note));
@@ -281,7 +288,7 @@ std::string certificate(const json& document, const CertificateWords& words) {
           section("verify", "How to check this",
                   fmt::format("<p><code>oubli verify {}</code></p>\n<p>Receipt "
                               "<code>{}</code> (the first half of its SHA-256)</p>\n",
-                              escape(words.receipt_name), words.receipt_sha256.substr(0, 32))) +
+                              escape(facts.receipt_name), words.receipt_sha256.substr(0, 32))) +
           "</div>\n";
   body += section("limits", "What this does not prove", items(facts.limits, "small"));
   return fmt::format(
@@ -298,15 +305,12 @@ std::string certificate(const json& document, const CertificateWords& words) {
 Card share_card(const json& document, const CertificateWords& words) {
   constexpr std::uint32_t kSoft = 0x5b626c, kInk = 0x1b1e23, kGood = 0x00568a;
   const Facts facts = facts_of(document, words);
-  const auto cut = [](const std::string& text, std::size_t most) {
-    return display_width(text) > most ? text.substr(0, most) + "…" : text;
-  };
   Card card;
   card.lines = {
       {96, 28, kSoft, "Oubli · a class was forgotten, without retraining"},
-      {178, 60, kInk, cut(facts.classes, 34)},
+      {178, 60, kInk, elided(facts.classes, 34)},
       {238, 34, kInk,
-       fmt::format("{}: {} → {} classes", cut(facts.model, 44), facts.before, facts.after)}};
+       fmt::format("{}: {} → {} classes", elided(facts.model, 44), facts.before, facts.after)}};
   int y = 318;
   for (const Check& check : facts.checks) {
     if (check.state != Check::State::good) continue;
@@ -330,7 +334,6 @@ void write_certificate(const std::filesystem::path& receipt, const std::filesyst
                        bool replace, CertificateWords words) {
   const std::string text = read_text_file(receipt);
   const json document = parse_document(text, receipt.string());
-  words.receipt_name = receipt.filename().string();
   words.receipt_sha256 = sha256_hex(as_bytes(text));
   struct stat about {};
   if (words.date.empty() && ::stat(receipt.c_str(), &about) == 0)

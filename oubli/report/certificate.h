@@ -15,9 +15,11 @@ namespace oubli::report {
 struct CertificateWords {
   std::string classes = {};         // "class 5 (sandal)"; empty: by number, as the receipt has it
   std::string date = {};            // "2026-11-18"; the receipt holds none
-  std::string receipt_name = {};    // of the file, for the command that verifies it
   std::string receipt_sha256 = {};  // of its bytes
-  std::string old_model = {};       // what must still be deleted
+  // Names of files; empty: as the receipt has them, without the forgotten class's name.
+  std::string receipt_name = {};  // for the command that verifies it
+  std::string new_model = {};
+  std::string old_model = {};  // what must still be deleted
 };
 
 // Self-contained HTML without script. Error{bad_input} if the receipt is damaged.
@@ -27,8 +29,8 @@ struct CertificateWords {
 [[nodiscard]] Card share_card(const nlohmann::json& receipt, const CertificateWords& words);
 
 // Reads the receipt at `receipt`, and writes the page to `output` and the card beside it, as
-// OUTPUT.card.svg and, where its font is installed, .card.png; else it says so. `date` and
-// `classes` as above; an empty date is that of the receipt's file.
+// OUTPUT.card.svg and, where its font is installed, .card.png; else it says so. `words` as above;
+// an empty date is that of the receipt's file.
 void write_certificate(const std::filesystem::path& receipt, const std::filesystem::path& output,
                        bool replace, CertificateWords words);
 [[nodiscard]] std::array<std::filesystem::path, 2> card_paths(const std::filesystem::path& page);

@@ -12,9 +12,9 @@ namespace oubli::report {
 namespace {
 
 using enum TextTable::Align;
-using Methods = std::vector<AuditedMethod>;
+using AuditedMethods = std::vector<AuditedMethod>;
 
-NamedTable quality_table(const Methods& methods) {
+NamedTable quality_table(const AuditedMethods& methods) {
   NamedTable out{"Accuracy and loss on retained classes", "Mean ± standard deviation over models.",
                  TextTable({{"models"},
                             {"accuracy %, from the top-1 label", right},
@@ -31,7 +31,7 @@ NamedTable quality_table(const Methods& methods) {
   return out;
 }
 
-NamedTable flip_table(const Methods& methods) {
+NamedTable flip_table(const AuditedMethods& methods) {
   NamedTable out{"Top-1 labels changed against naive deletion, in percent",
                  "Normalization changes none: it moves all logits of an input by the same amount.",
                  TextTable({{"method"},

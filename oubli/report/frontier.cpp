@@ -10,7 +10,7 @@
 namespace oubli::report {
 namespace {
 
-constexpr double kWidth = 700, kHeight = 420;
+constexpr double kFrontierWidth = 700, kFrontierHeight = 420;
 constexpr double kLeft = 52, kRight = 684, kTop = 34, kBottom = 366;
 
 double x_of(double cost) {
@@ -48,7 +48,7 @@ void draw_floor(Canvas& canvas, const Figure& floor) {
 }  // namespace
 
 std::string svg(const FrontierChart& chart) {
-  Canvas canvas(kWidth);
+  Canvas canvas(kFrontierWidth);
   draw_floor(canvas, chart.floor);
   draw_axes(canvas, chart);
   // Points of equal cost stand side by side.
@@ -67,7 +67,7 @@ std::string svg(const FrontierChart& chart) {
     const double above = y_of(point.leak.high.value_or(*point.leak.value)) - 5;
     canvas.text(x, above, point.number, "tick", Canvas::Anchor::middle);
   }
-  return canvas.finish(kHeight, chart.title, chart.description, "chart frontier");
+  return canvas.finish(kFrontierHeight, chart.title, chart.description, "chart frontier");
 }
 
 void mark_best(std::vector<FrontierChart::Point>& points) {

@@ -5,34 +5,12 @@
 #include <cstdint>
 
 #include "oubli/base/error.h"
+#include "oubli/base/utf8.h"
 
 namespace oubli::report {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-// Length of the valid UTF-8 sequence at `at` (no overlong forms, no surrogates); 0 if there is
-// none.
-std::size_t sequence_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
-  };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;
-    if (first == 0xED && byte(1) > 0x9F) return 0;
-    return continues(1) && continues(2) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (first == 0xF0 && byte(1) < 0x90) return 0;
-    if (first == 0xF4 && byte(1) > 0x8F) return 0;
-    return continues(1) && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -40,7 +18,7 @@ std::string escape(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = sequence_length(text, i);
+    const std::size_t length = first_code_point(text.substr(i)).bytes;
     if (length != 1) {
       out += length == 0 ? kReplacement : text.substr(i, length);
       i += length == 0 ? 1 : length;

@@ -64,7 +64,7 @@ std::string named_table(const NamedTable& named) {
   return out;
 }
 
-std::string list(const std::vector<std::string>& items) {
+std::string unordered_list(const std::vector<std::string>& items) {
   std::string out = "<ul>\n";
   for (const std::string& item : items) out += "<li>" + escape(item) + "</li>\n";
   return out + "</ul>\n";
@@ -175,26 +175,43 @@ std::vector<std::pair<Attack, std::size_t>> attacks_of(const Comparison& compari
   return out;
 }
 
-// Rows are attacks, points methods, the band the floor of the attack.
-DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer observer,
-                    const NamedFigure<AttackLeak>& named) {
+DotChart empty_chart(const Comparison& comparison, bool forgotten, Observer observer,
+                     std::string axis) {
   DotChart picture;
   picture.title = "Observer sees " + seen_by(observer);
   picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
-  picture.axis = named.chart;
-  const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
+  picture.axis = std::move(axis);
   for (const auto& [name, audit] : comparison.methods) picture.series.push_back(series_of(name));
+  return picture;
+}
+
+// The figure of each method that has it, as a point, and all of them in words.
+template <typename FigureOf>
+std::string add_marks(const Comparison& comparison, DotChart::Row& row, const FigureOf& figure_of) {
+  std::string words;
+  for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
+    const auto& [name, audit] = comparison.methods[i];
+    const Figure* const figure = figure_of(audit);
+    if (figure == nullptr || !is_there(*figure)) continue;
+    row.marks.push_back({i, *figure});
+    words += fmt::format("{} {}, ", name, to_text(*figure, 2));
+  }
+  return words;
+}
+
+// Rows are attacks, points methods, the band the floor of the attack.
+DotChart leak_chart(const Comparison& comparison, bool forgotten, Observer observer,
+                    const NamedFigure<AttackLeak>& named) {
+  DotChart picture = empty_chart(comparison, forgotten, observer, named.chart);
+  const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
   for (const auto& [attack, answers] : attacks_of(comparison, forgotten, observer)) {
     DotChart::Row row{.label = title_of(attack, answers), .marks = {}, .floor = {}};
-    std::string words;
-    for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
-      const auto& [name, audit] = comparison.methods[i];
-      const AttackLeak* leak =
-          find(find(group_of(audit.leaks, forgotten), observer), attack, answers);
-      if (leak == nullptr || !is_there(leak->*named.figure)) continue;
-      row.marks.push_back({i, leak->*named.figure});
-      words += fmt::format("{} {}, ", name, to_text(leak->*named.figure, 2));
-    }
+    const std::string words = add_marks(
+        comparison, row, [&, attack = attack, answers = answers](const AuditResult& audit) {
+          const AttackLeak* leak =
+              find(find(group_of(audit.leaks, forgotten), observer), attack, answers);
+          return leak == nullptr ? nullptr : &(leak->*named.figure);
+        });
     if (row.marks.empty()) continue;
     row.floor = figure_at(find(floors, attack, answers), named.figure, comparison.no_floor);
     if (row.floor.value) picture.floor_name = kFloorName;
@@ -304,23 +321,15 @@ std::string destination_panels(const Comparison& comparison) {
 
 // Rows are directions, points methods.
 DotChart ks_chart(const Comparison& comparison, bool forgotten, Observer observer) {
-  DotChart picture;
-  picture.title = "Observer sees " + seen_by(observer);
-  picture.description = kInputs[forgotten ? 0 : 1] + std::string(". ");
-  picture.axis = "Kolmogorov–Smirnov distance";
+  DotChart picture = empty_chart(comparison, forgotten, observer, "Kolmogorov–Smirnov distance");
   const ObserverLeak* floors = floor_of(comparison, forgotten, observer);
-  for (const auto& [name, audit] : comparison.methods) picture.series.push_back(series_of(name));
   for (const NamedFigure<ObserverLeak>& named : kObserverFigures) {
     if (named.chart == nullptr) continue;
     DotChart::Row row{.label = named.chart, .marks = {}, .floor = {}};
-    std::string words;
-    for (std::size_t i = 0; i < comparison.methods.size(); ++i) {
-      const auto& [name, audit] = comparison.methods[i];
+    const std::string words = add_marks(comparison, row, [&](const AuditResult& audit) {
       const ObserverLeak* leak = find(group_of(audit.leaks, forgotten), observer);
-      if (leak == nullptr || !is_there(leak->*named.figure)) continue;
-      row.marks.push_back({i, leak->*named.figure});
-      words += fmt::format("{} {}, ", name, to_text(leak->*named.figure, 2));
-    }
+      return leak == nullptr ? nullptr : &(leak->*named.figure);
+    });
     if (row.marks.empty()) continue;
     if (std::ranges::any_of(row.marks,
                             [](const auto& mark) { return mark.figure.value.has_value(); }))
@@ -458,8 +467,8 @@ std::string page(const ReportData& data) {
     sections.add("inversion", "Model inversion", inversion_section(*data.inversion));
   if (data.receipt) sections.add("receipt", "Receipt", receipt_section(*data.receipt));
   if (!data.not_tested.empty())
-    sections.add("not-tested", "What was not tested", list(data.not_tested));
-  if (!data.limits.empty()) sections.add("limits", "Limits", list(data.limits));
+    sections.add("not-tested", "What was not tested", unordered_list(data.not_tested));
+  if (!data.limits.empty()) sections.add("limits", "Limits", unordered_list(data.limits));
   if (!data.provenance.empty())
     sections.add("provenance", "Where this comes from", definitions(data.provenance));
 

@@ -82,7 +82,10 @@ void add_facts(Receipt& out, const json& document) {
     add("solver", text(*solver, "chosen") + ": " + text(*solver, "reason"));
     add("conditioning (1 is best)", number_text(*solver, "conditioning"));
   }
-  if (const json* calibration = find(document, "calibration"))
+  if (const json* step = find(document, "curvature"))
+    add("tensors changed", join(field<std::vector<std::string>>(*step, "tensors_changed")));
+  if (const json* calibration = find(document, "calibration");
+      calibration != nullptr && find(*calibration, "means_of") != nullptr)
     add("class means",
         fmt::format("of {}, from {}", text(*calibration, "means_of"), text(*calibration, "from")));
   if (const json* input = find(document, "input"))
@@ -91,7 +94,8 @@ void add_facts(Receipt& out, const json& document) {
                               field<std::size_t>(*head, "classes"),
                               field<std::size_t>(*head, "features"), text(*head, "dtype")));
   if (field<bool>(document, "bias_added")) add("bias", "added: the old head had none");
-  if (const json* check = find(document, "self_check"))
+  if (const json* check = find(document, "self_check");
+      check != nullptr && find(*check, "vectors") != nullptr)
     add("self-check", fmt::format("passed on {} vectors; largest error {} of its bound",
                                   field<std::size_t>(*check, "vectors"),
                                   number_text(*check, "error_over_bound")));

@@ -141,6 +141,7 @@ DotChart each_class_chart(const Results& results) {
     for (const std::size_t label : part.forgotten)
       row.label += (row.label.empty() ? "" : ", ") + class_name(results.class_names, label);
     for (const TreatmentResult& result : part.treatments) {
+      if (!is_main_variant(result)) continue;
       const std::string name = name_of(result.treatment);
       const Figure figure = strongest_of(result, observer);
       auto series = std::ranges::find(chart.series, name, &Series::name);

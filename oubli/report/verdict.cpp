@@ -288,8 +288,8 @@ std::string sentence(const Receipt& receipt) {
   }
   if (found.empty())
     return fmt::format(
-        "Not known yet: {} was taken out by {}, but no data was given to check what an observer "
-        "still sees.",
+        "Not known yet: {} was taken out by {}, and what an observer still sees was not looked "
+        "for.",
         what, receipt.method);
   return fmt::format(
       "One model alone cannot settle it: an input of {} is recognised with AUC {}; 0.50 is chance, "

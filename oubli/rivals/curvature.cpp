@@ -18,8 +18,6 @@ using Eigen::VectorXd;
 constexpr double kDamping = 3;
 constexpr double kRidge = 1e-3;
 // The guard.
-constexpr double kLeastProbability = 0.2, kMostProbability = 0.5;
-constexpr double kAccuracyLoss = 0.003;
 constexpr double kShrink = 0.7;
 constexpr int kHalvings = 12, kShrinkings = 12;
 
@@ -137,20 +135,35 @@ double own_probability(const Setting& s, double scale) {
   return sum / static_cast<double>(s.forgotten.size());
 }
 
-double guarded_scale(const Setting& s) {
+double scale_that_makes_unsure(const Setting& s) {
   double low = 0, high = 1;  // the class is too sure at low, and not sure enough at high
-  for (int doubling = 0; doubling < 6 && own_probability(s, high) > kMostProbability; ++doubling) {
+  for (int doubling = 0; doubling < 6 && own_probability(s, high) > kMostOwnProbability;
+       ++doubling) {
     low = high;
     high *= 2;
   }
   double scale = high;
   for (int halving = 0; halving < kHalvings; ++halving) {
     const double p = own_probability(s, scale);
-    if (p >= kLeastProbability && p <= kMostProbability) break;
-    (p > kMostProbability ? low : high) = scale;
+    if (p >= kLeastOwnProbability && p <= kMostOwnProbability) break;
+    (p > kMostOwnProbability ? low : high) = scale;
     scale = (low + high) / 2;
   }
   return scale;
+}
+
+struct Guarded {
+  Fitted fitted;
+  double scale = 0;
+  double accuracy_before = 0;
+};
+Guarded guarded(const Setting& s) {
+  const double scale = scale_that_makes_unsure(s);
+  Guarded found{fitted(s, scale), scale, accuracy_of(s.old_logits, s.retained.labels)};
+  for (int i = 0;
+       i < kShrinkings && found.fitted.accuracy < found.accuracy_before - kGuardedAccuracyLoss; ++i)
+    found.fitted = fitted(s, found.scale *= kShrink);
+  return found;
 }
 
 }  // namespace
@@ -190,13 +203,22 @@ std::vector<Unlearned> curvature_step(const RivalInput& input) {
   const Setting s = prepare(input, meter);
   std::vector<Unlearned> results;
   results.push_back(meter.unlearned(fitted(s, 1).network));
-  double scale = guarded_scale(s);
-  const double before = accuracy_of(s.old_logits, s.retained.labels);
-  Fitted found = fitted(s, scale);
-  for (int i = 0; i < kShrinkings && found.accuracy < before - kAccuracyLoss; ++i)
-    found = fitted(s, scale *= kShrink);
-  results.push_back(meter.unlearned(std::move(found.network)));
+  results.push_back(meter.unlearned(guarded(s).fitted.network));
   return results;
+}
+
+GuardedStep guarded_curvature_step(const RivalInput& input) {
+  Meter meter;
+  const Setting s = prepare(input, meter);
+  Guarded found = guarded(s);
+  return {.network = std::move(found.fitted.network),
+          .scale = found.scale,
+          .own_probability_before = own_probability(s, 0),
+          .own_probability = own_probability(s, found.scale),
+          .accuracy_before = found.accuracy_before,
+          .accuracy = found.fitted.accuracy,
+          .retained = s.retained.size(),
+          .forgotten = s.forgotten.size()};
 }
 
 }  // namespace oubli

@@ -17,6 +17,21 @@ namespace oubli {
 // accuracy on retained ones falls by over .3 points.
 [[nodiscard]] std::vector<Unlearned> curvature_step(const RivalInput& input);
 
+// The guarded step alone, and what the guard saw on its sample of the data.
+struct GuardedStep {
+  nn::Network network;  // one output per retained class
+  double scale = 0;     // of the step
+  // What the old head gives forgotten samples' own classes on the mean, before and after.
+  double own_probability_before = 0, own_probability = 0;
+  // On retained samples, of the old network without the forgotten outputs, and of the new one.
+  double accuracy_before = 0, accuracy = 0;
+  std::size_t retained = 0, forgotten = 0;  // samples
+};
+[[nodiscard]] GuardedStep guarded_curvature_step(const RivalInput& input);
+// What the guard wants.
+inline constexpr double kLeastOwnProbability = 0.2, kMostOwnProbability = 0.5;
+inline constexpr double kGuardedAccuracyLoss = 0.003;
+
 // The solution D (outputs x inputs) of G D A + d mean(g) mean(a) D = gradient, a and g being the
 // eigenvalues of A and G: Newton's step for the curvature A (x) G, damped.
 [[nodiscard]] Matrix<double> kronecker_step(MatrixView<const double> a, MatrixView<const double> g,

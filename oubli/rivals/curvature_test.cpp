@@ -106,6 +106,31 @@ TEST_P(CurvatureStep, TheGuardKeepsAccuracyAndMakesTheClassUnsure) {
   EXPECT_LE(sure(results[1].network, input), 0.5);
 }
 
+// What `forget --method curvature` does is the rival's guarded step, bit for bit; what it says of
+// it is so.
+TEST_P(CurvatureStep, TheGuardedStepAloneIsTheRivals) {
+  const RivalInput input = GetParam()()->input();
+  const GuardedStep alone = guarded_curvature_step(input);
+  EXPECT_EQ(alone.network.parameters(), curvature_step(input)[1].network.parameters());
+  EXPECT_NEAR(alone.own_probability_before, sure(input.network, input), 1e-6);
+  EXPECT_NEAR(alone.own_probability, sure(alone.network, input), 1e-5);
+  EXPECT_EQ(alone.retained, 900U);
+  EXPECT_EQ(alone.forgotten, 300U);
+  // A label may turn at the rounding of weights to float.
+  EXPECT_NEAR(alone.accuracy, accuracy({alone.network}, input), 2.0 / 900);
+}
+
+// Of several classes together: the guard is about their mean.
+TEST(Curvature, SeveralClassesTogether) {
+  const RivalInput input = test_request().input({0, 2});
+  const GuardedStep step = guarded_curvature_step(input);
+  EXPECT_EQ(step.network.classes(), 2U);
+  EXPECT_GT(step.own_probability_before, 0.6);
+  EXPECT_GE(step.own_probability, kLeastOwnProbability);
+  EXPECT_LE(step.own_probability, kMostOwnProbability);
+  EXPECT_GE(step.accuracy, step.accuracy_before - kGuardedAccuracyLoss);
+}
+
 // The old head is less sure of the class on features after a step against its gradient.
 TEST_P(CurvatureStep, MovesTheClassAway) {
   const RivalInput input = GetParam()()->input();

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 
+#include "oubli/array/npz.h"
 #include "oubli/base/random.h"
 #include "oubli/rivals/rival.h"
 
@@ -78,6 +80,19 @@ struct TestRequest {
             .recipe = recipe};
   }
 };
+
+// Images as `forget --data` takes them.
+inline void save_images(const ImageSet& set, const std::filesystem::path& path) {
+  std::vector<std::int64_t> labels(set.labels.begin(), set.labels.end());
+  AtomicFile out(path);
+  NpzWriter writer(out);
+  writer.add(
+      "x",
+      {DType::u8, {set.size(), set.height, set.width}, std::as_bytes(std::span(set.pixels)), "x"});
+  writer.add("y", {DType::i64, {labels.size()}, std::as_bytes(std::span(labels)), "y"});
+  writer.finish();
+  out.commit();
+}
 
 // One for all tests of a program: none of them changes it.
 inline const TestRequest& test_request() {

@@ -130,6 +130,7 @@ def audit(
     images: int = 0,
     images_retained: int = 0,
     forgotten_only: bool = False,
+    all: bool = False,
     ignore_accuracy: bool = False,
     train_share: float = 0.7,
     directions: int = 1000,
@@ -144,7 +145,9 @@ def audit(
     classes, or a list of samples x retained classes. unseen: the same of models trained without the
     class; unseen2: more of them, for the floor. labels: true classes of the samples, `classes` the
     forgotten ones, both in the original numbering. Fails if labels look misaligned with what the
-    retrained models say, unless `ignore_accuracy`. The result does not depend on `jobs`.
+    retrained models say, unless `ignore_accuracy`. Of very large arrays an evenly spread part is
+    looked at, which a warning of the result describes, unless `all`. The result does not depend on
+    `jobs`.
 
     >>> import numpy as np, oubli
     >>> rng = np.random.default_rng(0)
@@ -176,6 +179,7 @@ def audit(
         "images": count(images, "images"),
         "images_retained": count(images_retained, "images_retained"),
         "forgotten_only": bool(forgotten_only),
+        "all": bool(all),
         "ignore_accuracy": bool(ignore_accuracy),
         "train_share": float(train_share),
         "directions": count(directions, "directions"),

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "oubli/array/labels.h"
 #include "oubli/audit/alignment.h"
 #include "oubli/audit/columns.h"
+#include "oubli/audit/sampling.h"
 #include "oubli/base/enum_names.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
@@ -95,7 +97,7 @@ AuditResult audit_arrays(Arguments& given) {
   const auto misaligned = given.ignore_accuracy ? why_misaligned(input) : std::nullopt;
   if (!given.ignore_accuracy) require_aligned(input);
   options.stop = StopScope::current();
-  const std::size_t audited = options.retained ? classes : input.samples.forgotten.size();
+  const std::size_t audited = audited_classes(input.samples, options).all().size();
   Progress progress("audit", audited * (input.unseen2 ? 2 : 1));
   options.on_class = [&] { progress.step(); };
   AuditResult result = audit(input, options);
@@ -150,6 +152,7 @@ std::shared_ptr<AuditResult> audit_in_python(const py::dict& options, const py::
   bool forgotten_only = false;
   take("forgotten_only", forgotten_only);
   audit.retained = !forgotten_only;
+  take("all", audit.all);
   take("ignore_accuracy", given.ignore_accuracy);
   take("directions", audit.directions);
   take("bootstrap", audit.bootstrap);

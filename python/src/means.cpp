@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "oubli/array/labels.h"
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/enum_names.h"
 #include "oubli/base/file.h"

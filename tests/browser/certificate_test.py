@@ -6,6 +6,7 @@ Exit 77 (skipped) where Chromium or chromedriver is not installed. With OUBLI_SC
 leaves pictures there.
 """
 import base64
+import html
 import os
 import pathlib
 import re
@@ -37,7 +38,7 @@ class CertificateTest(unittest.TestCase):
         features = (weights[labels] + 0.5 * rng.normal(size=(360, 8))).astype("f4")
         np.savez(cls.folder / "head.npz", W=weights, b=np.zeros(12, "f4"))
         np.savez(cls.folder / "data.npz", features=features, labels=labels)
-        names = [f"person {i}" for i in range(11)] + ["<b>Zoë</b>"]
+        names = [f"person {i}" for i in range(11)] + ["<b>Zoë"]
         (cls.folder / "names.txt").write_text("\n".join(names) + "\n")
         cls.forget("plain")
         (cls.folder / "plain.npz").rename(cls.folder / "kept.npz")
@@ -51,7 +52,7 @@ class CertificateTest(unittest.TestCase):
     @classmethod
     def forget(cls, name, *words):
         cls.run_oubli("forget", "head.npz", "--data", "data.npz", "--class-names", "names.txt",
-                      "--class", "name:<b>Zoë</b>", "-o", f"{name}.npz", "--date", "2026-11-18",
+                      "--class", "name:<b>Zoë", "-o", f"{name}.npz", "--date", "2026-11-18",
                       "--report", f"{name}.html", *words)  # fmt: skip
 
     @classmethod
@@ -78,8 +79,8 @@ class CertificateTest(unittest.TestCase):
         self.assertEqual(found, SECTIONS)
         text = self.text()
         for words in (
-            "Class 11 (<b>Zoë</b>) was taken out of the model signed.npz",
-            "had 12 classes and has 11",
+            "Class 11 (<b>Zoë) was taken out of the model head.npz",
+            "had 12 classes; signed.npz has 11",
             "2026-11-18",
             "ticket 4711",
             "oubli verify signed.npz.receipt.json",
@@ -123,11 +124,20 @@ class CertificateTest(unittest.TestCase):
         self.forget("signed", *words)
         self.assertEqual((self.folder / "signed.html").read_bytes(), first)
 
+    def test_files_are_called_what_they_are_called_unless_names_are_left_out(self):
+        self.forget("without-<b>Zoë")
+        page = html.unescape((self.folder / "without-<b>Zoë.html").read_text())
+        self.assertIn("oubli verify without-<b>Zoë.npz.receipt.json", page)
+        self.forget("without-<b>Zoë", "--no-names", "--force")
+        page = html.unescape((self.folder / "without-<b>Zoë.html").read_text())
+        self.assertIn("oubli verify without-....npz.receipt.json", page)
+        self.assertNotIn("Zo", page)
+
     def test_card(self):
         card = xml.etree.ElementTree.parse(self.folder / "signed.card.svg").getroot()
         self.assertEqual((card.get("width"), card.get("height")), ("1200", "630"))
         words = [text.text for text in card.iter("{http://www.w3.org/2000/svg}text")]
-        self.assertIn("Class 11 (<b>Zoë</b>)", words)
+        self.assertIn("Class 11 (<b>Zoë)", words)
         self.browser.size(1280)
         self.browser.open(self.folder / "signed.card.svg")
         # No line leaves the card, and none lies on another.
@@ -143,11 +153,11 @@ class CertificateTest(unittest.TestCase):
     def test_card_as_png(self):
         """What Chromium makes of the SVG in the same font is the oracle: ink where it has ink."""
         self.assertTrue(os.path.exists("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"))
-        html = (
+        cards = (
             "<canvas width=1200 height=630></canvas><img id=a src=signed.card.png>"
             "<img id=b src=signed.card.svg>"
         )
-        (self.folder / "cards.html").write_text(html)
+        (self.folder / "cards.html").write_text(cards)
         self.browser.open(self.folder / "cards.html")
         sizes = self.browser.run(
             "return ['a', 'b'].map(i => {const e = document.getElementById(i); "

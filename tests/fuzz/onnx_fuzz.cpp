@@ -8,6 +8,7 @@
 #include "oubli/filtration/filtration.h"
 #include "oubli/model/onnx/head.h"
 #include "oubli/model/onnx/model.h"
+#include "oubli/model/onnx/names.h"
 #include "oubli/model/onnx/rewrite.h"
 #include "oubli/onnx/model.h"
 #include "tests/fuzz/fuzz.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "oubli/array/packed_stream.h"
-#include "oubli/array/zip.h"
+#include "oubli/array/zip_writer.h"
 #include "oubli/filtration/filtration.h"
 #include "oubli/model/sklearn/model.h"
 #include "oubli/model/torch/legacy_archive.h"

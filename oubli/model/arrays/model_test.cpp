@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "oubli/array/npz.h"
-#include "oubli/array/safetensors.h"
+#include "tests/test_safetensors.h"
 #include "tests/test_support.h"
 
 namespace oubli {
@@ -37,10 +37,10 @@ std::filesystem::path make(const TempFolder& folder, const std::string& name,
     for (std::size_t i = 0; i < tensors.size(); ++i) writer.add(tensors[i].name, owned[i].view(""));
     writer.finish();
   } else {
-    std::vector<NamedTensor> views;
+    std::vector<std::pair<std::string, TensorView>> views;
     for (std::size_t i = 0; i < tensors.size(); ++i)
       views.push_back({tensors[i].name, owned[i].view("")});
-    write_safetensors(out, views, R"({"format":"pt"})");
+    testing::write_safetensors(out, views);
   }
   out.commit();
   return folder / name;

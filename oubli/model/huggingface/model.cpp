@@ -59,6 +59,10 @@ bool is_called(std::string_view tensor, std::string_view layer) {
   return tensor == whole || tensor.ends_with("." + whole);
 }
 
+bool is_one_of(std::string_view tensor, std::span<const char* const> layers) {
+  return std::ranges::any_of(layers, [&](const char* layer) { return is_called(tensor, layer); });
+}
+
 fs::path first_there(const fs::path& folder, std::initializer_list<const char*> names) {
   for (const char* const name : names)
     if (fs::is_regular_file(folder / name)) return name;
@@ -95,48 +99,42 @@ HuggingFaceModel::HuggingFaceModel(const fs::path& folder, const HeadChoice& cho
   }
 }
 
-HuggingFaceModel::Heads HuggingFaceModel::find_heads(const HeadChoice& choice,
-                                                     std::string& file) const {
-  // Every tensor and the file it is in.
+std::map<std::string, std::string> HuggingFaceModel::tensor_files(const std::string& file) const {
   std::map<std::string, std::string> where;
-  std::map<std::string, std::unique_ptr<ArrayFile>> open;
-  const auto add_all = [&](const std::string& name) {
-    open.emplace(name, ArrayFile::open(path() / name));
-    for (const TensorInfo& info : open[name]->tensors()) where.emplace(info.name, name);
-  };
   if (index_.empty()) {
-    add_all(file);
-  } else {
-    const auto document = parse_json(index_text_, (path() / index_).string());
-    const auto map = document.find("weight_map");
-    if (map == document.end() || !map->is_object())
-      fail(ErrorCode::bad_input, "{}: no weight_map", (path() / index_).string());
-    for (const auto& [tensor, in] : map->items()) {
-      if (!in.is_string() || fs::path(in.get<std::string>()).has_parent_path())
-        fail(ErrorCode::bad_input, "{}: '{}' is in no file of this folder",
-             (path() / index_).string(), tensor);
-      where.emplace(tensor, in.get<std::string>());
-    }
+    const std::unique_ptr<ArrayFile> only = ArrayFile::open(path() / file);
+    for (const TensorInfo& info : only->tensors()) where.emplace(info.name, file);
+    return where;
   }
-  std::vector<std::string> candidates, seconds;
-  for (const auto& entry : where) {
-    const std::string& tensor = entry.first;
-    const bool usual =
-        std::ranges::any_of(kHeads, [&](const char* layer) { return is_called(tensor, layer); });
-    if (choice.weights.empty()
-            ? config_.classifier().empty() ? usual : is_called(tensor, config_.classifier())
-            : tensor == choice.weights)
-      candidates.push_back(tensor);
-    if (std::ranges::any_of(kSecondHeads,
-                            [&](const char* layer) { return is_called(tensor, layer); }))
-      seconds.push_back(tensor);
+  const auto document = parse_json(index_text_, (path() / index_).string());
+  const auto map = document.find("weight_map");
+  if (map == document.end() || !map->is_object())
+    fail(ErrorCode::bad_input, "{}: no weight_map", (path() / index_).string());
+  for (const auto& [tensor, in] : map->items()) {
+    if (!in.is_string() || fs::path(in.get<std::string>()).has_parent_path())
+      fail(ErrorCode::bad_input, "{}: '{}' is in no file of this folder",
+           (path() / index_).string(), tensor);
+    where.emplace(tensor, in.get<std::string>());
   }
-  std::erase_if(candidates, [&](const std::string& tensor) {
-    const std::string& in = where.at(tensor);
+  return where;
+}
+
+std::string HuggingFaceModel::find_head(const HeadChoice& choice,
+                                        const std::map<std::string, std::string>& where) const {
+  const auto may_be = [&](const std::string& tensor) {
+    if (!choice.weights.empty()) return tensor == choice.weights;
+    return config_.classifier().empty() ? is_one_of(tensor, kHeads)
+                                        : is_called(tensor, config_.classifier());
+  };
+  std::map<std::string, std::unique_ptr<ArrayFile>> open;
+  std::vector<std::string> candidates;
+  for (const auto& [tensor, in] : where) {
+    if (!may_be(tensor)) continue;
     if (!open.contains(in)) open.emplace(in, ArrayFile::open(path() / in));
     const TensorInfo& info = open[in]->at(tensor);
-    return config_.classes() && (info.shape.size() != 2 || info.shape[0] != *config_.classes());
-  });
+    if (!config_.classes() || (info.shape.size() == 2 && info.shape[0] == *config_.classes()))
+      candidates.push_back(tensor);
+  }
   if (candidates.empty())
     fail(
         ErrorCode::unfilterable,
@@ -147,19 +145,28 @@ HuggingFaceModel::Heads HuggingFaceModel::find_heads(const HeadChoice& choice,
   if (candidates.size() > 1)
     fail(ErrorCode::usage, "{}: several tensors could be the head; name one with --weights: {}",
          path().string(), fmt::join(candidates, ", "));
-  file = where.at(candidates[0]);
+  return candidates[0];
+}
+
+HuggingFaceModel::Heads HuggingFaceModel::find_heads(const HeadChoice& choice,
+                                                     std::string& file) const {
+  const std::map<std::string, std::string> where = tensor_files(file);
+  const std::string head = find_head(choice, where);
+  file = where.at(head);
+  const auto bias = where.find(fmt::format("{}bias", head.substr(0, head.size() - 6)));
+  if (bias != where.end() && bias->second != file)
+    fail(ErrorCode::unfilterable, "{}: {} and its bias are in different files", path().string(),
+         head);
+  std::vector<std::string> seconds;
   for (const auto& [tensor, in] : where)
-    if (in != file &&
-        tensor == fmt::format("{}bias", candidates[0].substr(0, candidates[0].size() - 6)))
-      fail(ErrorCode::unfilterable, "{}: {} and its bias are in different files", path().string(),
-           candidates[0]);
-  if (seconds.empty()) return {candidates[0], ""};
+    if (is_one_of(tensor, kSecondHeads)) seconds.push_back(tensor);
+  if (seconds.empty()) return {head, ""};
   if (seconds.size() > 1 || !index_.empty())
     fail(ErrorCode::unfilterable,
          "{}: heads that are averaged, {} and {}, in several files or more "
          "than two; save them in one file",
-         path().string(), candidates[0], fmt::join(seconds, ", "));
-  return {candidates[0], seconds[0]};
+         path().string(), head, fmt::join(seconds, ", "));
+  return {head, seconds[0]};
 }
 
 void HuggingFaceModel::open_weights(const HeadChoice& choice) {

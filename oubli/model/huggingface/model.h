@@ -39,6 +39,10 @@ class HuggingFaceModel final : public ModelFile {
     std::string first, second;
   };
   [[nodiscard]] Heads find_heads(const HeadChoice& choice, std::string& file) const;
+  // Every tensor and the file that it is in.
+  [[nodiscard]] std::map<std::string, std::string> tensor_files(const std::string& file) const;
+  [[nodiscard]] std::string find_head(const HeadChoice& choice,
+                                      const std::map<std::string, std::string>& where) const;
 
   FolderConfig config_;
   std::filesystem::file_time_type config_written_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "oubli/array/zip_writer.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
 #include "oubli/base/json.h"

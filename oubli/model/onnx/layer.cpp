@@ -76,6 +76,14 @@ Constant stored_weights(const Model& model, const Node& node) {
   refuse_layer(model, node, "the weights are no stored numbers");
 }
 
+// The third, if there is one.
+std::optional<Constant> stored_bias(const Model& model, const Node& node) {
+  if (node.inputs.size() < 3 || node.inputs[2].empty()) return std::nullopt;
+  std::optional<Constant> bias = find_constant(model, node.inputs[2]);
+  if (!bias) refuse_layer(model, node, "the bias is computed, wanted stored numbers");
+  return bias;
+}
+
 OnnxHead gemm_head(const Model& model, const Node& node) {
   OnnxHead head;
   head.kind = OnnxHead::Kind::gemm;
@@ -84,10 +92,7 @@ OnnxHead gemm_head(const Model& model, const Node& node) {
   head.features = node.inputs[0];
   head.columns = node.int_or("transA", 0) != 0;
   head.logits = node.outputs.at(0);
-  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
-    head.bias = find_constant(model, node.inputs[2]);
-    if (!head.bias) refuse_layer(model, node, "the bias is computed, wanted stored numbers");
-  }
+  head.bias = stored_bias(model, node);
   head.bias_unused = node.float_or("beta", 1) == 0;
   if (node.float_or("alpha", 1) == 0)
     refuse_layer(model, node, "alpha is 0: the layer ignores its input");
@@ -195,10 +200,7 @@ OnnxHead conv_head(const Model& model, const Node& node) {
   head.logits_rank = view.rank();
   head.features = node.inputs[0];
   head.logits = node.outputs.at(0);
-  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
-    head.bias = find_constant(model, node.inputs[2]);
-    if (!head.bias) refuse_layer(model, node, "the bias is computed, wanted stored numbers");
-  }
+  head.bias = stored_bias(model, node);
   return head;
 }
 

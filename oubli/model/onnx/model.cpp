@@ -9,6 +9,7 @@
 #include "oubli/model/name_text.h"
 #include "oubli/model/onnx/classifier.h"
 #include "oubli/model/onnx/labels.h"
+#include "oubli/model/onnx/names.h"
 #include "oubli/model/onnx/rewrite.h"
 #include "oubli/onnx/external.h"
 #include "oubli/onnx/schema.h"

@@ -1,10 +1,16 @@
+#include "oubli/model/onnx/names.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
 
+#include "oubli/base/error.h"
+#include "oubli/base/file.h"
 #include "oubli/model/mentions.h"
-#include "oubli/model/onnx/rewrite.h"
 #include "oubli/onnx/schema.h"
+#include "oubli/onnx/wire.h"
 
 namespace oubli {
 

@@ -31,9 +31,4 @@ struct OnnxRewrite {
                                        const NewHead& new_head, std::span<const std::size_t> forget,
                                        const std::filesystem::path& output);
 
-// Where the model still says `name`, as "metadata 'description'", "node 'alice_score'", ...
-[[nodiscard]] std::vector<std::string> places_with_name(std::span<const std::byte> model,
-                                                        const std::string& what,
-                                                        std::string_view name);
-
 }  // namespace oubli

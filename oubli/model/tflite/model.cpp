@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "oubli/array/zip_writer.h"
 #include "oubli/base/byte_reader.h"
 #include "oubli/base/error.h"
 #include "oubli/model/mentions.h"

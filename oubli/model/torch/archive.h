@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oubli/array/zip.h"
+#include "oubli/array/zip_writer.h"
 #include "oubli/base/file.h"
 #include "oubli/pickle/edits.h"
 #include "oubli/pickle/pickle.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <set>
 
+#include "oubli/base/count.h"
 #include "oubli/model/name_text.h"
 #include "oubli/pickle/opcodes.h"
 
@@ -34,11 +34,7 @@ std::optional<std::size_t> index_in(const Pickle& pickle, Ref ref) {
   if (pickle.is(ref, Kind::integer) && pickle.integer(ref) >= 0)
     return static_cast<std::size_t>(pickle.integer(ref));
   if (!pickle.is(ref, Kind::text)) return std::nullopt;
-  const std::string_view text = pickle.text(ref);
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return index;
+  return parse_digits(pickle.text(ref));
 }
 
 std::optional<NameList> read_list(const Pickle& pickle, Ref value, std::size_t classes) {

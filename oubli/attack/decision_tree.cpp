@@ -120,6 +120,36 @@ std::size_t choose(RandomStream& random, std::size_t bound) {
   return static_cast<std::size_t>(static_cast<std::uint64_t>(random.next_u32()) * bound >> 32);
 }
 
+// The rows that count, and what they weigh together.
+Count fill_entries(const BinnedData& data, std::span<const std::uint16_t> weights,
+                   std::vector<Entry>& entries) {
+  entries.clear();
+  entries.reserve(data.rows);
+  Count all = 0;
+  for (std::uint32_t row = 0; row < data.rows; ++row) {
+    if (weights[row] == 0) continue;
+    entries.push_back({row, weights[row], data.labels[row] != 0 ? weights[row] : std::uint16_t{0}});
+    all += count_of(entries.back());
+  }
+  OUBLI_ASSERT(!entries.empty());
+  return all;
+}
+
+// Entries up to `bin` come first, in their order, then the others in theirs. Returns how many do.
+std::size_t partition(std::span<Entry> node, const std::uint16_t* column, std::uint16_t bin,
+                      std::vector<Entry>& right) {
+  std::size_t to_left = 0, to_right = 0;
+  for (const Entry entry : node) {
+    node[to_left] = entry;
+    right[to_right] = entry;
+    const bool goes_left = column[entry.row] <= bin;
+    to_left += goes_left ? 1 : 0;
+    to_right += goes_left ? 0 : 1;
+  }
+  std::copy_n(right.begin(), to_right, node.begin() + static_cast<std::ptrdiff_t>(to_left));
+  return to_left;
+}
+
 // A node that is not split yet.
 struct Task {
   std::uint32_t node;
@@ -145,15 +175,7 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
                                const DecisionTreeOptions& options, RandomStream& random,
                                TreeBuffers& buffers) {
   auto& [entries, right, tasks, histogram] = *buffers.content_;
-  entries.clear();
-  entries.reserve(data.rows);
-  Count all = 0;
-  for (std::uint32_t row = 0; row < data.rows; ++row) {
-    if (weights[row] == 0) continue;
-    entries.push_back({row, weights[row], data.labels[row] != 0 ? weights[row] : std::uint16_t{0}});
-    all += count_of(entries.back());
-  }
-  OUBLI_ASSERT(!entries.empty());
+  const Count all = fill_entries(data, weights, entries);
   right.resize(data.rows);
   std::vector<std::uint16_t> features(data.features);
   std::iota(features.begin(), features.end(), std::uint16_t{0});
@@ -189,17 +211,7 @@ DecisionTree DecisionTree::fit(const BinnedData& data, std::span<const std::uint
     }
     if (!varies) continue;
 
-    const std::uint16_t* column = data.column(best.feature);
-    std::size_t to_left = 0, to_right = 0;
-    for (const Entry entry : node) {
-      node[to_left] = entry;
-      right[to_right] = entry;
-      const bool goes_left = column[entry.row] <= best.bin;
-      to_left += goes_left ? 1 : 0;
-      to_right += goes_left ? 0 : 1;
-    }
-    std::copy_n(right.begin(), to_right, node.begin() + static_cast<std::ptrdiff_t>(to_left));
-
+    const std::size_t to_left = partition(node, data.column(best.feature), best.bin, right);
     const auto child = static_cast<std::uint32_t>(tree.nodes_.size());
     tree.nodes_[task.node] = {child, static_cast<std::uint16_t>(best.feature), best.bin};
     tree.nodes_.resize(child + 2);

@@ -152,19 +152,58 @@ std::optional<SameModel> same_model(const PopulationPass& a, const PopulationPas
   return found;
 }
 
+namespace {
+
+// Class -> its column; -1 if this population has none for it.
+std::vector<std::ptrdiff_t> columns_of(const Population& population, const AuditSamples& samples) {
+  std::vector<std::ptrdiff_t> column(samples.classes, -1);
+  if (population.columns == samples.classes) {
+    std::iota(column.begin(), column.end(), 0);
+    return column;
+  }
+  const std::vector<std::size_t> retained =
+      split_classes(samples.classes, samples.forgotten).retained;
+  for (std::size_t j = 0; j < retained.size(); ++j)
+    column[retained[j]] = static_cast<std::ptrdiff_t>(j);
+  return column;
+}
+
+// Labels, accuracy and loss of one model; places in `pass` that are its own.
+void count_labels(const Matrix<float>& logits, const AuditSamples& samples,
+                  std::span<const std::ptrdiff_t> column, std::size_t model, PopulationPass& pass) {
+  std::size_t right = 0, of_retained = 0;
+  double loss = 0;
+  std::vector<std::size_t> of_forgotten(samples.forgotten.size());
+  for (std::size_t i = 0; i < logits.rows(); ++i) {
+    const std::size_t label = samples.labels[i];
+    const std::size_t answer = top(logits.row(i));
+    const auto place = std::ranges::lower_bound(samples.forgotten, label);
+    if (place != samples.forgotten.end() && *place == label) {
+      const auto c = static_cast<std::size_t>(place - samples.forgotten.begin());
+      ++of_forgotten[c];
+      pass.shares[c][answer][model] += 1;
+      continue;
+    }
+    ++of_retained;
+    const auto target = static_cast<std::size_t>(column[label]);
+    right += answer == target ? 1 : 0;
+    loss += cross_entropy(logits.row(i), target);
+  }
+  if (of_retained != 0) {
+    pass.accuracy[model] = share(right, of_retained);
+    pass.loss[model] = loss / static_cast<double>(of_retained);
+  }
+  for (std::size_t c = 0; c < of_forgotten.size(); ++c)
+    for (auto& per_model : pass.shares[c])
+      per_model[model] /= static_cast<double>(std::max<std::size_t>(1, of_forgotten[c]));
+}
+
+}  // namespace
+
 PopulationPass pass_over(const Population& population, const AuditSamples& samples,
                          const AuditOptions& options) {
   const std::vector<std::uint32_t> rows = all_samples(samples);
-  const std::vector<std::size_t> retained =
-      split_classes(samples.classes, samples.forgotten).retained;
-  // Class -> its column; -1 if this population has none for it.
-  std::vector<std::ptrdiff_t> column(samples.classes, -1);
-  if (population.columns == samples.classes)
-    std::iota(column.begin(), column.end(), 0);
-  else
-    for (std::size_t j = 0; j < retained.size(); ++j)
-      column[retained[j]] = static_cast<std::ptrdiff_t>(j);
-
+  const std::vector<std::ptrdiff_t> column = columns_of(population, samples);
   PopulationPass pass;
   const std::size_t models = population.models;
   const bool any_retained = std::ranges::any_of(
@@ -188,31 +227,7 @@ PopulationPass pass_over(const Population& population, const AuditSamples& sampl
           std::ranges::copy(
               logits.row(i * rows.size() / sketched),
               pass.sketch.row(model).begin() + static_cast<std::ptrdiff_t>(i * population.columns));
-        std::size_t right = 0, of_retained = 0;
-        double loss = 0;
-        std::vector<std::size_t> of_forgotten(samples.forgotten.size());
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          const std::size_t label = samples.labels[i];
-          const std::size_t answer = top(logits.row(i));
-          const auto place = std::ranges::lower_bound(samples.forgotten, label);
-          if (place != samples.forgotten.end() && *place == label) {
-            const auto c = static_cast<std::size_t>(place - samples.forgotten.begin());
-            ++of_forgotten[c];
-            pass.shares[c][answer][model] += 1;
-            continue;
-          }
-          ++of_retained;
-          const auto target = static_cast<std::size_t>(column[label]);
-          right += answer == target ? 1 : 0;
-          loss += cross_entropy(logits.row(i), target);
-        }
-        if (of_retained != 0) {
-          pass.accuracy[model] = share(right, of_retained);
-          pass.loss[model] = loss / static_cast<double>(of_retained);
-        }
-        for (std::size_t c = 0; c < of_forgotten.size(); ++c)
-          for (auto& per_model : pass.shares[c])
-            per_model[model] /= static_cast<double>(std::max<std::size_t>(1, of_forgotten[c]));
+        count_labels(logits, samples, column, model, pass);
       },
       options.stop);
   return pass;

@@ -107,28 +107,37 @@ std::vector<std::size_t> kept_but_not_explained(const RunFolder& folder,
   return kept;
 }
 
-std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOptions& options,
-                                       const std::stop_token& stop) {
+// The folder of the main rank, which alone may make it, for every rank.
+RunFolder shared_folder(Scheduler& scheduler, const ReproduceOptions& options) {
   std::optional<RunFolder> folder;
   const std::string shared = scheduler.share([&] {
     folder = RunFolder::open_for_writing(options.folder, options.config);
     return to_text(json(folder->config()), -1);
   });
-  if (!folder) folder = RunFolder::attach(options.folder, json::parse(shared).get<RunConfig>());
-  const RunConfig& config = folder->config();
+  if (folder) return std::move(*folder);
+  return RunFolder::attach(options.folder, json::parse(shared).get<RunConfig>());
+}
 
+std::vector<std::size_t> untrained(const RunFolder& folder, const std::vector<Trial>& trials) {
+  std::vector<std::size_t> todo = indices_where(trials, [&](const Trial& trial) {
+    const auto record = folder.record(trial.id);
+    return !record || !record->done;
+  });
+  if (todo.size() < trials.size())
+    say(fmt::format("{}: {} of {} networks are there already", folder.path().string(),
+                    trials.size() - todo.size(), trials.size()));
+  return todo;
+}
+
+std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOptions& options,
+                                       const std::stop_token& stop) {
+  const RunFolder folder = shared_folder(scheduler, options);
+  const RunConfig& config = folder.config();
   const std::vector<Trial> trials = trials_of(config);
-  std::vector<std::size_t> todo;
-  if (scheduler.is_main()) {
-    todo = indices_where(trials, [&](const Trial& trial) {
-      const auto record = folder->record(trial.id);
-      return !record || !record->done;
-    });
-    if (todo.size() < trials.size()) {
-      say(fmt::format("{}: {} of {} networks are there already", options.folder.string(),
-                      trials.size() - todo.size(), trials.size()));
-    }
-  }
+  // The main rank says what is to be done.
+  const auto of_main = [&](auto indices) {
+    return scheduler.is_main() ? indices() : std::vector<std::size_t>{};
+  };
   // Loaded where it is needed first, so that a finished run folder needs no training data.
   std::once_flag loaded;
   TrialData data;
@@ -136,8 +145,8 @@ std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOpti
     std::call_once(loaded, [&] { data = load_trial_data(config); });
     return data;
   };
-  scheduler.run("training", todo, [&](std::size_t i) {
-    run_trial(*folder, trials[i], all_data(), scheduler.name(), stop);
+  scheduler.run("training", of_main([&] { return untrained(folder, trials); }), [&](std::size_t i) {
+    run_trial(folder, trials[i], all_data(), scheduler.name(), stop);
   });
   if (options.train_only) {
     scheduler.finish();
@@ -152,27 +161,23 @@ std::optional<Results> train_and_audit(Scheduler& scheduler, const ReproduceOpti
     });
     return loaded_test;
   };
-  scheduler.run(
-      "explaining",
-      scheduler.is_main() ? kept_but_not_explained(*folder, trials) : std::vector<std::size_t>{},
-      [&](std::size_t i) {
-        explain_kept(*folder, trials[i].id, [&](MeansSource source) -> const ImageSet& {
-          return source == MeansSource::train ? all_data().train : test();
-        });
-      });
+  scheduler.run("explaining", of_main([&] { return kept_but_not_explained(folder, trials); }),
+                [&](std::size_t i) {
+                  explain_kept(folder, trials[i].id, [&](MeansSource source) -> const ImageSet& {
+                    return source == MeansSource::train ? all_data().train : test();
+                  });
+                });
 
   const std::vector<AuditTask> audits = audit_tasks_of(config);
-  std::vector<std::size_t> unaudited;
-  if (scheduler.is_main()) {
-    unaudited =
-        indices_where(audits, [&](const AuditTask& task) { return !is_audited(*folder, task); });
-  }
-  scheduler.run("auditing", unaudited,
-                [&](std::size_t i) { run_audit(*folder, audits[i], test(), stop); });
+  const auto unaudited = [&] {
+    return indices_where(audits, [&](const AuditTask& task) { return !is_audited(folder, task); });
+  };
+  scheduler.run("auditing", of_main(unaudited),
+                [&](std::size_t i) { run_audit(folder, audits[i], test(), stop); });
   scheduler.finish();
   if (!scheduler.is_main()) return std::nullopt;
-  Results results = assemble_results(*folder);
-  write_file(folder->results(), to_text(json(results), 1) + "\n");
+  Results results = assemble_results(folder);
+  write_file(folder.results(), to_text(json(results), 1) + "\n");
   return results;
 }
 

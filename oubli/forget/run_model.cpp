@@ -156,13 +156,21 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   const OnnxModel& model = state_->model;
   const HeadView& head = model.head();
   state_->labels = match_labels(*source_, head.classes(), class_names, report_.labels);
-  const std::vector<std::uint32_t>& labels = state_->labels;
   state_->engine = engine_for(model, options.runtime);
   const Sample example = source_->read(0);
   if (example.image)
     options_.preparation = with_published(options.preparation, file, model, report_.published);
   const ModelRunner runner(*state_->engine, model, options_.preparation, example,
                            number_outputs(model.model().graph()));
+  describe(runner, example);
+  run_source(runner, stop);
+  report_.class_accuracy = confusion_.class_accuracy();
+  report_.accuracy = confusion_.accuracy();
+}
+
+// What is known before the model runs on more than one sample.
+void CalibrationRun::describe(const ModelRunner& runner, const Sample& example) {
+  const OnnxModel& model = state_->model;
   report_.data = fs::path(source_->name()).filename().string();
   report_.preparation = runner.preparation();
   report_.preparation_as_used = runner.preparation_as_used();
@@ -172,12 +180,15 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   report_.samples = source_->size();
   if (model.onnx_head().per_position || !source_->positions().empty())
     report_.positions = matched_positions(runner, *source_, example, model);
-  report_.left_out = count_unlabelled(labels);
-  if (report_.left_out == labels.size())
+  report_.left_out = count_unlabelled(state_->labels);
+  if (report_.left_out == state_->labels.size())
     fail(ErrorCode::bad_input, "{}: no label: all of {} are -1 or -100", report_.data,
          report_.left_out);
-  const std::size_t each = labels.size() / source_->size();
+}
 
+void CalibrationRun::run_source(const ModelRunner& runner, const std::stop_token& stop) {
+  const HeadView& head = state_->model.head();
+  const std::vector<std::uint32_t>& labels = state_->labels;
   std::vector<std::size_t> indices(source_->size());
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   confusion_ = Confusion(head.classes());
@@ -187,30 +198,13 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
       labels, {.samples = source_->size(),
                .batch = state_->batch,
                .classes = head.classes(),
-               .kept_bytes = each * (head.features() + 2 * head.classes()) * sizeof(float)});
+               .kept_bytes = labels.size() / source_->size() *
+                             (head.features() + 2 * head.classes()) * sizeof(float)});
   const auto is_checked = [&](std::size_t first) { return checked.contains(first); };
   report_.changes = runner.run_all(
       *source_, indices, state_->batch, available_cores(), is_checked,
       [&](std::size_t first, ModelOutputs batch) {
-        report_.head_mismatch =
-            std::max(report_.head_mismatch, head_mismatch(head, batch, model.onnx_head().rounding));
-        if (!(report_.head_mismatch <= 1)) {
-          fail(ErrorCode::unfilterable,
-               "{}: the {} does not compute what its weights say: W f + b differs from the logits "
-               "by {:.3g} times what "
-               "rounding explains",
-               model.path().string(), model.head_name(), report_.head_mismatch);
-        }
-        if (batch.positions != report_.positions)
-          fail(ErrorCode::unfilterable, "{}: samples from number {} on have other positions",
-               model.path().string(), first);
-        for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
-          const std::uint32_t label = labels[first * each + i];
-          if (label == kNoLabel) continue;
-          confusion_.add(label, static_cast<std::uint32_t>(largest(batch.logits.row(i))));
-          if (report_.left_out != 0) features->write(std::as_bytes(batch.features.row(i)));
-        }
-        if (report_.left_out == 0) features->write(std::as_bytes(batch.features.flat()));
+        take(first, batch, *features);
         if (is_checked(first)) state_->checked.emplace(first, std::move(batch));
       },
       "running the model", stop);
@@ -228,8 +222,29 @@ CalibrationRun::CalibrationRun(const ModelFile& file, const RunOptions& options,
   if (stand_in_)
     for (const fs::path& path : stand_in_->files())
       calibration_.files.push_back(file_named("run with", path));
-  report_.class_accuracy = confusion_.class_accuracy();
-  report_.accuracy = confusion_.accuracy();
+}
+
+// Counts what the model made of a batch, and writes the features that have a label.
+void CalibrationRun::take(std::size_t first, const ModelOutputs& batch, ScratchFile& features) {
+  const OnnxModel& model = state_->model;
+  report_.head_mismatch = std::max(report_.head_mismatch,
+                                   head_mismatch(model.head(), batch, model.onnx_head().rounding));
+  if (!(report_.head_mismatch <= 1))
+    fail(ErrorCode::unfilterable,
+         "{}: the {} does not compute what its weights say: W f + b differs from the logits by "
+         "{:.3g} times what rounding explains",
+         model.path().string(), model.head_name(), report_.head_mismatch);
+  if (batch.positions != report_.positions)
+    fail(ErrorCode::unfilterable, "{}: samples from number {} on have other positions",
+         model.path().string(), first);
+  const std::size_t each = state_->labels.size() / source_->size();
+  for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
+    const std::uint32_t label = state_->labels[first * each + i];
+    if (label == kNoLabel) continue;
+    confusion_.add(label, static_cast<std::uint32_t>(largest(batch.logits.row(i))));
+    if (report_.left_out != 0) features.write(std::as_bytes(batch.features.row(i)));
+  }
+  if (report_.left_out == 0) features.write(std::as_bytes(batch.features.flat()));
 }
 
 void CalibrationRun::check_alignment(std::span<const std::size_t> forget,

@@ -19,6 +19,8 @@
 
 namespace oubli {
 
+class ModelRunner;    // oubli/runtime/model_runner.h
+class ScratchFile;    // oubli/base/scratch_file.h
 struct ModelOutputs;  // oubli/runtime/engine.h
 
 struct RunOptions {
@@ -85,6 +87,9 @@ class CalibrationRun {
 
  private:
   struct State;  // the model, what runs it, and what it made of the batches for check()
+  void describe(const ModelRunner& runner, const Sample& example);
+  void run_source(const ModelRunner& runner, const std::stop_token& stop);
+  void take(std::size_t first, const ModelOutputs& batch, ScratchFile& features);
 
   RunOptions options_;
   std::unique_ptr<ModelFile> stand_in_;

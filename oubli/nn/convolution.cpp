@@ -136,6 +136,14 @@ std::string instruction_set() {
   }
 }
 
+// What all steps of one convolution have in common.
+struct ConvolutionShape {
+  dnnl::algorithm method;
+  memory::desc source, target, bias;  // bias: empty if there is none
+  memory::desc weights;               // in any layout
+  memory::dims strides, before, after;
+};
+
 struct Convolution::State {
   dnnl::stream stream{cpu()};
   memory::desc plain;
@@ -157,79 +165,116 @@ struct Convolution::State {
     memory target_memory(to, cpu(), target);
     dnnl::reorder(source_memory, target_memory).execute(stream, source_memory, target_memory);
   }
+  dnnl::convolution_forward::primitive_desc add_forward(const ConvolutionShape& shape, const Op& op,
+                                                        bool for_training);
+  void add_weight_gradient(const ConvolutionShape& shape,
+                           const dnnl::convolution_forward::primitive_desc& hint);
+  void add_input_gradient(const ConvolutionShape& shape,
+                          const dnnl::convolution_forward::primitive_desc& hint);
 };
+
+namespace {
+
+ConvolutionShape shape_of(const Op& op, Shape in, Shape out, std::size_t batch) {
+  using namespace dnnl;
+  const Tag layout = op.blocked ? Tag::nChw16c : Tag::nhwc;
+  return {
+      .method = op.winograd ? algorithm::convolution_winograd : algorithm::convolution_direct,
+      .source = {{dim(batch), dim(in.channels), dim(in.height), dim(in.width)}, kFloat, layout},
+      .target = {{dim(batch), dim(out.channels), dim(out.height), dim(out.width)}, kFloat, layout},
+      .bias = op.bias != kNone ? memory::desc({dim(out.channels)}, kFloat, Tag::x) : memory::desc(),
+      .weights = {{dim(out.channels), dim(in.channels), dim(op.kernel), dim(op.kernel)},
+                  kFloat,
+                  Tag::any},
+      .strides = {dim(op.stride), dim(op.stride)},
+      .before = {dim(op.pad_top), dim(op.pad_left)},
+      .after = {dim(op.pad_bottom), dim(op.pad_right)}};
+}
+
+// Made for each use: copies of attributes share their contents.
+dnnl::primitive_attr with_own_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+}  // namespace
+
+dnnl::convolution_forward::primitive_desc Convolution::State::add_forward(
+    const ConvolutionShape& shape, const Op& op, bool for_training) {
+  using namespace dnnl;
+  primitive_attr attributes = with_own_scratchpad();
+  post_ops after_sums;
+  if (op.sum) after_sums.append_sum(1.0F);
+  if (op.relu) after_sums.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
+  attributes.set_post_ops(after_sums);
+  const auto kind = for_training ? prop_kind::forward_training : prop_kind::forward_inference;
+  convolution_forward::primitive_desc made(
+      {kind, shape.method, shape.source, shape.weights, shape.bias, shape.target, shape.strides,
+       shape.before, shape.after},
+      attributes, cpu());
+  forward_layout = made.weights_desc();
+  forward = Step(convolution_forward(made), made.impl_info_str());
+  forward.argument(DNNL_ARG_SRC, shape.source);
+  forward.argument(DNNL_ARG_WEIGHTS, forward_layout);
+  if (bias) forward.argument(DNNL_ARG_BIAS, shape.bias);
+  forward.argument(DNNL_ARG_DST, shape.target);
+  forward.scratchpad(made.scratchpad_desc());
+  return made;
+}
+
+void Convolution::State::add_weight_gradient(
+    const ConvolutionShape& shape, const dnnl::convolution_forward::primitive_desc& hint) {
+  using namespace dnnl;
+  const convolution_backward_weights::primitive_desc made(
+      {shape.method, shape.source, shape.weights, shape.target, shape.strides, shape.before,
+       shape.after},
+      with_own_scratchpad(), cpu(), hint);
+  gradient_layout = made.diff_weights_desc();
+  backward_weights = Step(convolution_backward_weights(made), made.impl_info_str());
+  backward_weights->argument(DNNL_ARG_SRC, shape.source);
+  backward_weights->argument(DNNL_ARG_DIFF_DST, shape.target);
+  backward_weights->argument(DNNL_ARG_DIFF_WEIGHTS, gradient_layout);
+  backward_weights->scratchpad(made.scratchpad_desc());
+}
+
+void Convolution::State::add_input_gradient(const ConvolutionShape& shape,
+                                            const dnnl::convolution_forward::primitive_desc& hint) {
+  using namespace dnnl;
+  const convolution_backward_data::primitive_desc made(
+      {shape.method, shape.source, shape.weights, shape.target, shape.strides, shape.before,
+       shape.after},
+      with_own_scratchpad(), cpu(), hint);
+  input_layout = made.weights_desc();
+  backward_input = Step(convolution_backward_data(made), made.impl_info_str());
+  backward_input->argument(DNNL_ARG_DIFF_DST, shape.target);
+  backward_input->argument(DNNL_ARG_WEIGHTS, input_layout);
+  backward_input->argument(DNNL_ARG_DIFF_SRC, shape.source);
+  backward_input->scratchpad(made.scratchpad_desc());
+}
 
 Convolution::Convolution(const Op& op, Shape in, Shape out, std::size_t batch, Use use,
                          const Convolution* like)
     : state_(std::make_unique<State>()) {
-  using namespace dnnl;
   State& s = *state_;
   s.bias = op.bias != kNone;
-  const Tag layout = op.blocked ? Tag::nChw16c : Tag::nhwc;
-  const memory::desc source({dim(batch), dim(in.channels), dim(in.height), dim(in.width)}, kFloat,
-                            layout);
-  const memory::desc target({dim(batch), dim(out.channels), dim(out.height), dim(out.width)},
-                            kFloat, layout);
-  const memory::dims weight_dims = {dim(out.channels), dim(in.channels), dim(op.kernel),
-                                    dim(op.kernel)};
-  const memory::desc any(weight_dims, kFloat, Tag::any);
-  const memory::desc bias =
-      s.bias ? memory::desc({dim(out.channels)}, kFloat, Tag::x) : memory::desc();
-  const memory::dims strides = {dim(op.stride), dim(op.stride)};
-  const memory::dims before = {dim(op.pad_top), dim(op.pad_left)};
-  const memory::dims after = {dim(op.pad_bottom), dim(op.pad_right)};
-  const auto method = op.winograd ? algorithm::convolution_winograd : algorithm::convolution_direct;
-  s.plain = memory::desc(weight_dims, kFloat, Tag::oihw);
-
-  primitive_attr attributes;
-  attributes.set_scratchpad_mode(scratchpad_mode::user);
-  primitive_attr forward_attributes;  // not a copy: copies share their contents
-  forward_attributes.set_scratchpad_mode(scratchpad_mode::user);
-  post_ops after_sums;
-  if (op.sum) after_sums.append_sum(1.0F);
-  if (op.relu) after_sums.append_eltwise(1.0F, algorithm::eltwise_relu, 0.0F, 0.0F);
-  forward_attributes.set_post_ops(after_sums);
-  const auto kind = use.weight_gradient || use.input_gradient ? prop_kind::forward_training
-                                                              : prop_kind::forward_inference;
-  const convolution_forward::primitive_desc forward(
-      {kind, method, source, any, bias, target, strides, before, after}, forward_attributes, cpu());
-  s.forward_layout = forward.weights_desc();
-  s.forward = Step(convolution_forward(forward), forward.impl_info_str());
-  s.forward.argument(DNNL_ARG_SRC, source);
-  s.forward.argument(DNNL_ARG_WEIGHTS, s.forward_layout);
-  if (s.bias) s.forward.argument(DNNL_ARG_BIAS, bias);
-  s.forward.argument(DNNL_ARG_DST, target);
-  s.forward.scratchpad(forward.scratchpad_desc());
+  const ConvolutionShape shape = shape_of(op, in, out, batch);
+  s.plain = memory::desc(shape.weights.dims(), kFloat, Tag::oihw);
+  const auto hint = s.add_forward(shape, op, use.weight_gradient || use.input_gradient);
+  if (use.weight_gradient) s.add_weight_gradient(shape, hint);
+  if (use.input_gradient) s.add_input_gradient(shape, hint);
 
   // Transformed weights cannot be turned back, nor into those of another batch size.
-  s.home = like != nullptr ? like->state_->home : op.winograd ? s.plain : s.forward_layout;
-  if (use.weight_gradient) {
-    const convolution_backward_weights::primitive_desc backward(
-        {method, source, any, target, strides, before, after}, attributes, cpu(), forward);
-    if (like == nullptr) s.home = backward.diff_weights_desc();
-    s.gradient_layout = backward.diff_weights_desc();
-    s.backward_weights = Step(convolution_backward_weights(backward), backward.impl_info_str());
-    s.backward_weights->argument(DNNL_ARG_SRC, source);
-    s.backward_weights->argument(DNNL_ARG_DIFF_DST, target);
-    s.backward_weights->argument(DNNL_ARG_DIFF_WEIGHTS, s.gradient_layout);
-    s.backward_weights->scratchpad(backward.scratchpad_desc());
-    if (s.gradient_layout != s.home)
-      s.gradient = Buffer(s.gradient_layout.get_size() / sizeof(float));
-  }
-  if (use.input_gradient) {
-    const convolution_backward_data::primitive_desc backward(
-        {method, source, any, target, strides, before, after}, attributes, cpu(), forward);
-    s.input_layout = backward.weights_desc();
-    s.backward_input = Step(convolution_backward_data(backward), backward.impl_info_str());
-    s.backward_input->argument(DNNL_ARG_DIFF_DST, target);
-    s.backward_input->argument(DNNL_ARG_WEIGHTS, s.input_layout);
-    s.backward_input->argument(DNNL_ARG_DIFF_SRC, source);
-    s.backward_input->scratchpad(backward.scratchpad_desc());
-    if (s.input_layout != s.home)
-      s.input_weights = Buffer(s.input_layout.get_size() / sizeof(float));
-  }
-  if (s.forward_layout != s.home)
-    s.forward_weights = Buffer(s.forward_layout.get_size() / sizeof(float));
+  s.home = like != nullptr       ? like->state_->home
+           : use.weight_gradient ? s.gradient_layout
+           : op.winograd         ? s.plain
+                                 : s.forward_layout;
+  const auto copy_in = [&](const memory::desc& layout) {
+    return layout != s.home ? Buffer(layout.get_size() / sizeof(float)) : Buffer();
+  };
+  s.forward_weights = copy_in(s.forward_layout);
+  if (use.weight_gradient) s.gradient = copy_in(s.gradient_layout);
+  if (use.input_gradient) s.input_weights = copy_in(s.input_layout);
 }
 
 Convolution::~Convolution() = default;

@@ -53,6 +53,10 @@ std::size_t element_count_of(const Parameter& parameter) {
   return count;
 }
 
+const float* bias_of(const Op& op, ParameterStore& store) {
+  return op.bias == kNone ? nullptr : store[op.bias].data();
+}
+
 }  // namespace
 
 Executor::Executor(const Graph& graph, std::size_t batch, Mode mode, const Executor* like)
@@ -164,6 +168,46 @@ void Executor::forward(ParameterStore& store) {
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) forward_op(i, store);
 }
 
+void Executor::forward_dense(std::size_t index, ParameterStore& store) {
+  const Op& op = graph_.ops[index];
+  const std::size_t in = graph_.values[op.input].size(), out = graph_.values[op.output].size();
+  const float* x = value(op.input).data();
+  float* y = values_[op.output].data();
+  const float* bias = bias_of(op, store);
+  if (op.packed) {
+    packed_.at(index).forward(x, batch_, bias, op.relu, y);
+    return;
+  }
+  // W X^T, then transposed: faster than X W^T for every shape tried
+  multiply(
+      {.transpose_b = true, .m = out, .n = batch_, .k = in, .lda = in, .ldb = in, .ldc = batch_},
+      store[op.weight].data(), x, scratch_.data());
+  kernels::transpose(scratch_.data(), out, batch_, bias, op.relu, y);
+}
+
+void Executor::forward_batch_norm(std::size_t index, ParameterStore& store) {
+  const Op& op = graph_.ops[index];
+  const Shape in = graph_.values[op.input];
+  const std::size_t rows = batch_ * in.pixels();
+  const float* x = value(op.input).data();
+  float* y = values_[op.output].data();
+  const float* weight = store[op.weight].data();
+  const float* bias = store[op.bias].data();
+  float* mean = states_[index].mean.data();
+  float* inverse = states_[index].inverse.data();
+  if (training()) {
+    kernels::batch_norm({rows, in.channels, op.relu, op.relu_masked}, x, weight, bias,
+                        store[op.mean].data(), store[op.variance].data(), mean, inverse, y);
+    return;
+  }
+  // mean and inverse hold shift and scale
+  for (std::size_t c = 0; c < in.channels; ++c) {
+    inverse[c] = weight[c] / std::sqrt(store[op.variance].data()[c] + kBatchNormEpsilon);
+    mean[c] = bias[c] - store[op.mean].data()[c] * inverse[c];
+  }
+  kernels::scale_shift(x, rows, in.channels, inverse, mean, op.relu, y);
+}
+
 void Executor::forward_op(std::size_t index, ParameterStore& store) {
   const Op& op = graph_.ops[index];
   Shape in = graph_.values[op.input];
@@ -174,27 +218,12 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
   if (op.blocked) in.channels = out.channels = kBlock;
   const float* x = value(op.input).data();
   float* y = values_[op.output].data();
-  const float* weight = op.weight == kNone ? nullptr : store[op.weight].data();
-  const float* bias = op.bias == kNone ? nullptr : store[op.bias].data();
   switch (op.kind) {
     case OpKind::conv:
-      convolutions_.at(index).forward(x, weight, bias, y);
+      convolutions_.at(index).forward(x, store[op.weight].data(), bias_of(op, store), y);
       break;
     case OpKind::dense:
-      if (op.packed) {
-        packed_.at(index).forward(x, batch_, bias, op.relu, y);
-        break;
-      }
-      // W X^T, then transposed: faster than X W^T for every shape tried
-      multiply({.transpose_b = true,
-                .m = out.size(),
-                .n = batch_,
-                .k = in.size(),
-                .lda = in.size(),
-                .ldb = in.size(),
-                .ldc = batch_},
-               weight, x, scratch_.data());
-      kernels::transpose(scratch_.data(), out.size(), batch_, bias, op.relu, y);
+      forward_dense(index, store);
       break;
     case OpKind::max_pool:
       kernels::max_pool(op, in, out, images, x, y,
@@ -206,23 +235,9 @@ void Executor::forward_op(std::size_t index, ParameterStore& store) {
     case OpKind::global_average_pool:
       kernels::global_average_pool(in, images, x, y);
       break;
-    case OpKind::batch_norm: {
-      float* mean = states_[index].mean.data();
-      float* inverse = states_[index].inverse.data();
-      if (training()) {
-        kernels::batch_norm({batch_ * in.pixels(), in.channels, op.relu, op.relu_masked}, x, weight,
-                            bias, store[op.mean].data(), store[op.variance].data(), mean, inverse,
-                            y);
-      } else {
-        // mean and inverse hold shift and scale
-        for (std::size_t c = 0; c < in.channels; ++c) {
-          inverse[c] = weight[c] / std::sqrt(store[op.variance].data()[c] + kBatchNormEpsilon);
-          mean[c] = bias[c] - store[op.mean].data()[c] * inverse[c];
-        }
-        kernels::scale_shift(x, batch_ * in.pixels(), in.channels, inverse, mean, op.relu, y);
-      }
+    case OpKind::batch_norm:
+      forward_batch_norm(index, store);
       break;
-    }
     case OpKind::relu:
       kernels::relu(value(op.input), y);
       break;

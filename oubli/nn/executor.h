@@ -84,6 +84,8 @@ class Executor {
 
   [[nodiscard]] bool training() const { return mode_ >= Mode::training; }
   void forward_op(std::size_t index, ParameterStore& store);
+  void forward_dense(std::size_t index, ParameterStore& store);
+  void forward_batch_norm(std::size_t index, ParameterStore& store);
   void backward_op(std::size_t index, const ParameterStore& store, GradientSink* sink);
   void backward_dense(const Op& op, const ParameterStore& store, GradientSink* sink);
   void backward_conv(std::size_t index, const ParameterStore& store, GradientSink* sink);

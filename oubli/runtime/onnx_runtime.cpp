@@ -101,11 +101,40 @@ struct OnnxSession::State {
 
   const ort::Api& api() const { return runtime->state_->api; }
   void check(ort::Status* status) const { runtime->state_->check(status, what); }
+  [[nodiscard]] Tensor copy_of(ort::Value* value, const std::string& name) const;
   ~State() {
     if (session != nullptr) api().release_session(session);
     if (memory != nullptr) api().release_memory_info(memory);
   }
 };
+
+Tensor OnnxSession::State::copy_of(ort::Value* value, const std::string& name) const {
+  ort::TensorInfo* info = nullptr;
+  runtime->state_->check(api().tensor_type_and_shape(value, &info),
+                         fmt::format("{}: value '{}'", what, name));
+  struct Release {
+    const ort::Api& api;
+    ort::TensorInfo* info;
+    ~Release() { api.release_tensor_info(info); }
+  } release{api(), info};
+  int type = 0;
+  std::size_t rank = 0;
+  check(api().element_type(info, &type));
+  check(api().dimension_count(info, &rank));
+  std::vector<std::int64_t> dims(rank);
+  check(api().dimensions(info, dims.data(), rank));
+  const std::optional<DType> dtype = onnx::dtype_of(static_cast<std::uint64_t>(type));
+  if (!dtype)
+    fail(ErrorCode::bad_input, "{}: value '{}' has element type {}, wanted numbers", what, name,
+         type);
+  Tensor tensor{*dtype, {}, {}};
+  for (const std::int64_t dim : dims) tensor.shape.push_back(static_cast<std::size_t>(dim));
+  void* data = nullptr;
+  check(api().tensor_data(value, &data));
+  tensor.bytes.resize(element_count(tensor.shape, name) * size_of(*dtype));
+  if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), data, tensor.bytes.size());
+  return tensor;
+}
 
 OnnxSession::OnnxSession(std::shared_ptr<const OnnxRuntime> runtime,
                          std::span<const std::byte> model, const fs::path& folder,
@@ -169,34 +198,8 @@ std::vector<Tensor> OnnxSession::run(std::span<const Input> inputs,
   state_->check(api.run(state_->session, nullptr, input_names.data(), in.values.data(),
                         inputs.size(), output_names.data(), outputs.size(), out.values.data()));
   std::vector<Tensor> results;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    ort::TensorInfo* info = nullptr;
-    state_->runtime->state_->check(api.tensor_type_and_shape(out.values[i], &info),
-                                   fmt::format("{}: value '{}'", state_->what, outputs[i]));
-    struct Release {
-      const ort::Api& api;
-      ort::TensorInfo* info;
-      ~Release() { api.release_tensor_info(info); }
-    } release{api, info};
-    int type = 0;
-    std::size_t rank = 0;
-    state_->check(api.element_type(info, &type));
-    state_->check(api.dimension_count(info, &rank));
-    std::vector<std::int64_t> dims(rank);
-    state_->check(api.dimensions(info, dims.data(), rank));
-    const std::optional<DType> dtype = onnx::dtype_of(static_cast<std::uint64_t>(type));
-    if (!dtype)
-      fail(ErrorCode::bad_input, "{}: value '{}' has element type {}, wanted numbers", state_->what,
-           outputs[i], type);
-    Tensor tensor{*dtype, {}, {}};
-    for (const std::int64_t dim : dims) tensor.shape.push_back(static_cast<std::size_t>(dim));
-    void* data = nullptr;
-    state_->check(api.tensor_data(out.values[i], &data));
-    const std::size_t size = element_count(tensor.shape, outputs[i]) * size_of(*dtype);
-    tensor.bytes.resize(size);
-    if (size != 0) std::memcpy(tensor.bytes.data(), data, size);
-    results.push_back(std::move(tensor));
-  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    results.push_back(state_->copy_of(out.values[i], outputs[i]));
   return results;
 }
 

@@ -1,8 +1,8 @@
 # oubli_module(SOURCES a.cpp ... PLAIN b.cpp ... HEADERS a.h ... [TESTS a_test.cpp ...]
 #              [STATISTICAL_TESTS ...] [BENCHMARKS a_bench.cpp ...])
-# Adds the calling folder to the library: SOURCES compute, PLAIN do not (OubliTogether.cmake). Tests of a folder of oubli/ and of all folders in it are one
-# program, oubli_<folder>_test, with label `unit`; STATISTICAL_TESTS another, with label `statistical`;
-# each benchmark is a program.
+# Adds the calling folder to the library: SOURCES compute, PLAIN do not (OubliTogether.cmake). Tests
+# of a folder of oubli/ and of all folders in it are one program, oubli_<folder>_test, with label
+# `unit`; STATISTICAL_TESTS another, with label `statistical`; each benchmark is a program.
 function(oubli_module)
   cmake_parse_arguments(PARSE_ARGV 0 module "" "" "SOURCES;PLAIN;HEADERS;TESTS;STATISTICAL_TESTS;BENCHMARKS")
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/oubli ${CMAKE_CURRENT_SOURCE_DIR})

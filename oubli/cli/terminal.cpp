@@ -190,9 +190,13 @@ Failure failure_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return {ours->code(), ours->what()};
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return {ErrorCode::io, "out of memory; no file was left half written"};
-  // No thread to be had, a folder that cannot be listed, ...
-  if (dynamic_cast<const std::system_error*>(&error) != nullptr)
+  if (const auto* system = dynamic_cast<const std::system_error*>(&error)) {
+    // A thread needs a stack: without memory for it there is none, as if there were too many.
+    if (system->code() == std::errc::resource_unavailable_try_again)
+      return {ErrorCode::io, "out of memory or of threads; no file was left half written"};
+    // A folder that cannot be listed, ...
     return {ErrorCode::io, fmt::format("the operating system refused: {}", error.what())};
+  }
   return {ErrorCode::bug, fmt::format("internal error, please report it: {}", error.what())};
 }
 

@@ -24,7 +24,11 @@ TEST(FailureOf, EveryExceptionHasItsCodeAndWords) {
   EXPECT_THAT(memory.message, Not(HasSubstr("bad_alloc")));
   EXPECT_THAT(memory.message, Not(HasSubstr("nothing was written")));
 
-  const Failure system = failure_of(std::system_error(EAGAIN, std::generic_category()));
+  const Failure thread = failure_of(std::system_error(EAGAIN, std::generic_category()));
+  EXPECT_EQ(thread.code, ErrorCode::io);
+  EXPECT_THAT(thread.message, HasSubstr("out of memory"));
+
+  const Failure system = failure_of(std::system_error(EACCES, std::generic_category()));
   EXPECT_EQ(system.code, ErrorCode::io);
   EXPECT_THAT(system.message, HasSubstr("the operating system refused"));
 

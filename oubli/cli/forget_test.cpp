@@ -126,6 +126,17 @@ TEST_F(ForgetCli, SignedReceiptsVerifyUntilSomethingChanges) {
   EXPECT_FALSE(fs::exists(folder_ / "n2.npz"));
 }
 
+TEST_F(ForgetCli, VerifySaysWhatItWasGivenInsteadOfAReceipt) {
+  ASSERT_EQ(run("forget head.npz --class 2 --method naive -o new.npz").code, 0);
+  const Outcome missing = run("verify nothing.receipt.json");
+  EXPECT_EQ(missing.code, 6);
+  EXPECT_THAT(missing.err, HasSubstr("nothing.receipt.json: cannot open"));
+  const Outcome model = run("verify new.npz");
+  EXPECT_EQ(model.code, 2);
+  EXPECT_THAT(model.err, HasSubstr("oubli verify new.npz.receipt.json"));
+  EXPECT_EQ(run("verify new.npz.receipt.json").code, 0);
+}
+
 TEST_F(ForgetCli, NamesThatAreNotUtf8) {
   fs::copy_file(folder_ / "head.npz", folder_ / "h\xE9.npz");
   EXPECT_EQ(run("keygen --json -o k\xE9").code, 0);

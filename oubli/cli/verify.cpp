@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oubli/base/digest.h"
+#include "oubli/base/file.h"
 #include "oubli/base/interrupt.h"
 #include "oubli/base/json.h"
 #include "oubli/base/printable.h"
@@ -71,6 +72,9 @@ void print(const VerifyOptions& options, std::span<const VerifyStep> steps, bool
 
 // NEW of NEW.receipt.json, NEW.intoto.jsonl, NEW.sigstore.json, if it is there.
 std::string model_beside(const std::string& receipt) {
+  const MappedFile there(receipt);  // a file that cannot be read is the first thing to say
+  if (const std::string its = receipt + ".receipt.json"; std::filesystem::exists(its))
+    fail(ErrorCode::usage, "{}: not a receipt, but beside one: oubli verify {}", receipt, its);
   for (const std::string_view ending : {".receipt.json", ".intoto.jsonl", ".sigstore.json"})
     if (receipt.ends_with(ending)) {
       std::string model = receipt.substr(0, receipt.size() - ending.size());

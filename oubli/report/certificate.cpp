@@ -171,7 +171,7 @@ std::string_view beside_cutting(Compared compared) {
     case Compared::less:
       return ", less than had its output merely been cut off";
     case Compared::same:
-      return ", as had its output merely been cut off";
+      return ", as if its output had merely been cut off";
     case Compared::more:
       break;
   }

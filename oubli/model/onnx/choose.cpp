@@ -53,12 +53,12 @@ std::vector<OnnxCandidate> all_layers(const Model& model, const std::vector<Onnx
   return layers;
 }
 
-std::string lines_of(const std::vector<OnnxCandidate>& candidates) {
+std::string list_of(const std::vector<OnnxCandidate>& candidates) {
   constexpr std::size_t kMost = 12;
   std::string text;
   for (std::size_t i = 0; i < std::min(candidates.size(), kMost); ++i)
-    text += "\n  " + describe(candidates[i]);
-  if (candidates.size() > kMost) text += fmt::format("\n  and {} more", candidates.size() - kMost);
+    text += (i == 0 ? "" : ", ") + describe(candidates[i]);
+  if (candidates.size() > kMost) text += fmt::format(" and {} more", candidates.size() - kMost);
   return text;
 }
 
@@ -94,23 +94,22 @@ OnnxCandidate chosen_layer(const Model& model, const std::vector<OnnxCandidate>&
   });
   if (layers.size() == 1) return std::move(layers.front());
   if (!layers.empty())
-    fail(ErrorCode::usage, "{}: {} is said of {} layers; wanted one of{}", model.what(), asked,
-         layers.size(), lines_of(layers));
+    fail(ErrorCode::usage, "{}: {} is said of {} layers; wanted one of {}", model.what(), asked,
+         layers.size(), list_of(layers));
   if (found.empty())
     fail(ErrorCode::usage, "{}: no linear layer is meant by {}", model.what(), asked);
-  fail(ErrorCode::usage, "{}: no linear layer is meant by {}; the outputs come from{}",
-       model.what(), asked, lines_of(found));
+  fail(ErrorCode::usage, "{}: no linear layer is meant by {}; the outputs come from {}",
+       model.what(), asked, list_of(found));
 }
 
 void ask_which(const Model& model, const std::vector<OnnxCandidate>& found,
                const std::vector<std::string>& others) {
-  std::string text = lines_of(found);
+  std::string text = list_of(found);
   if (!others.empty())
-    text +=
-        fmt::format("\n  and layers that cannot be chosen, for '{}'", fmt::join(others, "', '"));
+    text += fmt::format(", and layers that cannot be chosen, for '{}'", fmt::join(others, "', '"));
   fail(ErrorCode::usage,
        "{}: its outputs come from several last layers; say with --head which one is to forget, by "
-       "node or output:{}",
+       "node or output: {}",
        model.what(), text);
 }
 

@@ -129,8 +129,8 @@ std::vector<Finding> OnnxModel::findings() const {
   for (const std::string& step : head_.tail.nonlinear) {
     findings.push_back(
         {step,
-         "a non-linear step follows the logits, so that a common shift of all of them shows in the "
-         "output: normalization needs --allow-nonlinear-tail; naive works as it is"});
+         "is a non-linear step behind the logits, so that a common shift of all of them shows in "
+         "the output: normalization needs --allow-nonlinear-tail; naive works as it is"});
   }
   if (head_.per_position)
     findings.push_back({head_name(),
@@ -158,7 +158,7 @@ std::vector<Finding> OnnxModel::findings() const {
     findings.push_back(
         {other, "is another last layer and stays as it is: --head chooses; it may know the class"});
   for (const std::string& output : head_.tail.other_outputs) {
-    findings.push_back({output, "this output does not come from the logits and stays as it is"});
+    findings.push_back({output, "is an output that is not made of the logits, and stays as it is"});
   }
   return findings;
 }

@@ -89,7 +89,7 @@ std::string objection(const Attempt& attempt) {
                        attempt.g.conditioning, attempt.wanted);
   for (const double gain : attempt.gain)
     if (gain > kLargestGain)
-      return fmt::format("{}: gain {:.2g} is above {}", name_of(attempt.solver), gain,
+      return fmt::format("{}: gain {:.3g} is above {}", name_of(attempt.solver), gain,
                          kLargestGain);
   return {};
 }

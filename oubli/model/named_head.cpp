@@ -93,6 +93,30 @@ std::string bias_name_for(const std::string& weights_name) {
   return parts.stem + bias_word(parts.word) + parts.number;
 }
 
+// What the name of a matrix says about it: PyTorch and scikit-learn have classes in rows, Keras in
+// columns.
+std::optional<bool> transposed_by_name(const std::string& name) {
+  const std::string word =
+      lower(split(name.ends_with('_') ? name.substr(0, name.size() - 1) : name).word);
+  if (word == "kernel") return true;
+  if (word == "weight" || word == "coef") return false;
+  return std::nullopt;
+}
+
+// Usual names first; of too many others the last, where files in the order of layers have the head.
+std::string list_of(std::vector<const TensorInfo*> matrices) {
+  constexpr std::ptrdiff_t kMost = 12;
+  const auto others = std::ranges::stable_partition(
+      matrices, [](const TensorInfo* info) { return is_usual_head_name(info->name); });
+  const std::ptrdiff_t surplus = std::ssize(matrices) - kMost;
+  if (surplus > 0)
+    matrices.erase(others.begin(), others.begin() + std::min(surplus, std::ssize(others)));
+  if (std::ssize(matrices) > kMost) matrices.resize(kMost);
+  std::vector<std::string> names;
+  for (const TensorInfo* info : matrices) names.push_back(describe(*info));
+  return fmt::format("{}{}", fmt::join(names, ", "), surplus > 0 ? ", ..." : "");
+}
+
 const TensorInfo& find_weights(std::span<const TensorInfo> tensors, const HeadChoice& choice,
                                const std::string& path) {
   if (!choice.weights.empty()) return tensor_at(tensors, choice.weights, path);
@@ -101,10 +125,13 @@ const TensorInfo& find_weights(std::span<const TensorInfo> tensors, const HeadCh
     if (is_float_of_rank(info, 2)) matrices.push_back(&info);
   if (matrices.empty())
     fail(ErrorCode::unfilterable, "{}: no float matrix that could be a head", path);
-  const auto narrow = [&](auto keep) {
+  const auto those = [&](auto keep) {
     std::vector<const TensorInfo*> kept;
     std::ranges::copy_if(matrices, std::back_inserter(kept), keep);
-    if (!kept.empty()) matrices = std::move(kept);
+    return kept;
+  };
+  const auto narrow = [&](auto keep) {
+    if (auto kept = those(keep); !kept.empty()) matrices = std::move(kept);
   };
   const auto has_extent = [](std::optional<std::size_t> extent) {
     return [extent](const TensorInfo* info) {
@@ -113,16 +140,18 @@ const TensorInfo& find_weights(std::span<const TensorInfo> tensors, const HeadCh
   };
   if (choice.classes) narrow(has_extent(choice.classes));
   if (choice.features) narrow(has_extent(choice.features));
-  narrow([](const TensorInfo* info) { return is_usual_head_name(info->name); });
-  if (matrices.size() != 1) {
-    std::vector<std::string> names;
-    names.reserve(12);
-    for (const TensorInfo* info :
-         std::span(matrices).first(std::min<std::size_t>(matrices.size(), 12)))
-      names.push_back(describe(*info));
-    fail(ErrorCode::usage, "{}: {} matrices could be the head; name one with --weights: {}{}", path,
-         matrices.size(), fmt::join(names, ", "), matrices.size() > names.size() ? ", ..." : "");
+  auto usual = those([](const TensorInfo* info) { return is_usual_head_name(info->name); });
+  if (matrices.size() > 1 && usual.size() == 1) {
+    const TensorInfo* const reader = choice.classes ? nullptr : reader_of(*usual[0], tensors);
+    if (reader != nullptr)
+      fail(ErrorCode::usage,
+           "{}: {} may be an inner layer, whose outputs {} reads: name the head with --weights",
+           path, describe(*usual[0]), describe(*reader));
+    matrices = std::move(usual);
   }
+  if (matrices.size() != 1)
+    fail(ErrorCode::usage, "{}: {} matrices could be the head; name one with --weights: {}", path,
+         matrices.size(), list_of(matrices));
   return *matrices[0];
 }
 
@@ -150,16 +179,6 @@ const TensorInfo* find_bias(std::span<const TensorInfo> tensors, const TensorInf
     if (fits(info) && info.name != weights.name) only = &info;
   }
   return floats == 2 ? only : nullptr;
-}
-
-// What the name of a matrix says about it: PyTorch and scikit-learn have classes in rows, Keras in
-// columns.
-std::optional<bool> transposed_by_name(const std::string& name) {
-  const std::string word =
-      lower(split(name.ends_with('_') ? name.substr(0, name.size() - 1) : name).word);
-  if (word == "kernel") return true;
-  if (word == "weight" || word == "coef") return false;
-  return std::nullopt;
 }
 
 // Whether W is features x classes.
@@ -238,6 +257,19 @@ NamedHead find_named_head(std::span<const TensorInfo> tensors, const HeadChoice&
              path, describe(info), weights.name, info.name);
   look_around(tensors, classes, found);
   return found;
+}
+
+const TensorInfo* reader_of(const TensorInfo& weights, std::span<const TensorInfo> tensors) {
+  for (const TensorInfo& other : tensors) {
+    if (!is_float_of_rank(other, 2) || other.name == weights.name) continue;
+    for (const bool transposed : {false, true}) {
+      if (transposed_by_name(weights.name).value_or(transposed) != transposed ||
+          transposed_by_name(other.name).value_or(transposed) != transposed)
+        continue;
+      if (weights.shape[transposed ? 1 : 0] == other.shape[transposed ? 0 : 1]) return &other;
+    }
+  }
+  return nullptr;
 }
 
 std::string name_for_new_bias(std::span<const TensorInfo> tensors, const std::string& weights) {

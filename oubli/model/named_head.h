@@ -12,10 +12,11 @@ namespace oubli {
 // Which of a file's named tensors are the head, for formats that have names and no graph.
 //
 // Unless named, W is: the only float matrix; or the only one with a usual name of a last layer
-// (fc.weight, classifier.weight, head.weight, W, ...). The bias is the vector that goes by the
-// matching name, or the only vector of a fitting length. The side of W that counts classes is told
-// by what is known of classes and features, by the bias, by the names (.weight, coef: rows, kernel:
-// columns); what nothing tells is asked for.
+// (fc.weight, classifier.weight, head.weight, W, ...) whose outputs no other matrix could read:
+// what is read by another is an inner layer, whose rows are no classes. The bias is the vector that
+// goes by the matching name, or the only vector of a fitting length. The side of W that counts
+// classes is told by what is known of classes and features, by the bias, by the names (.weight,
+// coef: rows, kernel: columns); what nothing tells is asked for.
 struct NamedHead {
   std::string weights;
   std::string bias;         // empty: none
@@ -32,6 +33,11 @@ struct NamedHead {
 // messages.
 [[nodiscard]] NamedHead find_named_head(std::span<const TensorInfo> tensors,
                                         const HeadChoice& choice, const std::string& path);
+
+// A matrix that has as many inputs as `weights` has outputs, inputs being in the columns of both,
+// or in the rows of both, unless a name says which; nullptr: none.
+[[nodiscard]] const TensorInfo* reader_of(const TensorInfo& weights,
+                                          std::span<const TensorInfo> tensors);
 
 // The usual name of the bias of `weights`, if no tensor has it; else the like.
 [[nodiscard]] std::string name_for_new_bias(std::span<const TensorInfo> tensors,

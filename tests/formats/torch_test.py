@@ -129,6 +129,22 @@ def heads_without_a_name(folder):
     run("forget", folder / "two.pth", *words, code=2, says="matrices could be the head")
 
 
+def layers_behind_the_named_one(folder):
+    """A usual name does not make an inner layer the head; what stands behind a head is said."""
+    naive = ["--class", 3, "--method", "naive", "-o", folder / "x"]
+    inner = {"fc": torch.nn.Linear(20, 64), "final": torch.nn.Linear(64, 10)}
+    torch.save(torch.nn.ModuleDict(inner).state_dict(), folder / "inner.pth")
+    run("forget", folder / "inner.pth", *naive, code=2, says="whose outputs final.weight")
+    run("forget", folder / "inner.pth", *naive, "--weights", "final.weight", "--force")
+    normalised = torch.nn.Sequential(torch.nn.Linear(20, 12), torch.nn.BatchNorm1d(12))
+    torch.save(normalised.state_dict(), folder / "bn.pth")
+    run("forget", folder / "bn.pth", *naive, code=4, says="behind the last layer 0.weight")
+    run("forget", folder / "bn.pth", *naive, "--weights", "0.weight", "--force")
+    before = torch.nn.Sequential(torch.nn.BatchNorm1d(12), torch.nn.Linear(20, 12))
+    torch.save(before.state_dict(), folder / "before.pth")
+    run("forget", folder / "before.pth", *naive, "--force")
+
+
 def trained(net, make):
     optimizer = make(net.parameters())
     for _ in range(3):
@@ -224,6 +240,8 @@ def unclear_optimizers(folder):
     run(
         "forget",
         folder / "unclear.pth",
+        "--weights",
+        "fc.weight",
         "--class",
         C,
         "--method",
@@ -304,6 +322,7 @@ if __name__ == "__main__":
             state_dicts,
             computes_what_the_filter_says,
             heads_without_a_name,
+            layers_behind_the_named_one,
             checkpoints,
             unclear_optimizers,
             whole_modules,

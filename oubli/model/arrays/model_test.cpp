@@ -60,6 +60,9 @@ TEST(ArrayModel, FindsTheHeadWhereThereIsOneAnswer) {
             "dense/kernel, dense/bias: 3 x 5");
   EXPECT_EQ(found({{"a.weight", {7, 7}}, {"a.bias", {7}}, {"fc.weight", {3, 7}}, {"fc.bias", {3}}}),
             "fc.weight, fc.bias: 3 x 7");
+  // What no other matrix reads: not from the same features, nor a copy.
+  EXPECT_EQ(found({{"boxes", {4, 7}}, {"fc.weight", {3, 7}}, {"ema", {3, 7}}, {"fc.bias", {3}}}),
+            "fc.weight, fc.bias: 3 x 7");
   // Known classes or features decide what names cannot.
   const std::vector<Named> layers{{"l1", {7, 9}}, {"l2", {4, 7}}};
   EXPECT_EQ(found(layers, {.classes = 4}), "l2: 4 x 7");
@@ -77,6 +80,19 @@ TEST(ArrayModel, RefusesToGuess) {
   const Error ambiguous = refusal({{"l1", {7, 9}}, {"l2", {4, 7}}});
   EXPECT_EQ(ambiguous.code(), ErrorCode::usage);
   EXPECT_THAT(ambiguous.what(), HasSubstr("l1 (<f4 [7, 9]), l2 (<f4 [4, 7])"));
+  // A usual name, but of an inner layer: 64 classes would be 64 inner units.
+  const std::vector<Named> inner{
+      {"dense.weight", {64, 9}}, {"dense.bias", {64}}, {"y.weight", {10, 64}}, {"y.bias", {10}}};
+  const Error read = refusal(inner);
+  EXPECT_EQ(read.code(), ErrorCode::usage);
+  EXPECT_THAT(read.what(), HasSubstr("whose outputs y.weight (<f4 [10, 64]) reads"));
+  EXPECT_EQ(refusal({{"dense/kernel", {9, 64}}, {"y/kernel", {64, 10}}}).code(), ErrorCode::usage);
+  EXPECT_EQ(refusal({{"linear.weight", {7, 7}}, {"y.weight", {3, 7}}}).code(), ErrorCode::usage);
+  // Where usual names do not decide, every matrix is named.
+  const Error encoder = refusal(
+      {{"linear1.weight", {8, 4}}, {"linear2.weight", {4, 8}}, {"y.weight", {3, 4}}, {"b", {3}}});
+  EXPECT_THAT(encoder.what(), HasSubstr("3 matrices could be the head"));
+  EXPECT_THAT(encoder.what(), HasSubstr("y.weight (<f4 [3, 4])"));
   // 400 x 10 may be 400 classes; to delete a feature instead of a class is the worst of answers.
   const Error sides = refusal({{"W", {400, 10}}});
   EXPECT_EQ(sides.code(), ErrorCode::usage);

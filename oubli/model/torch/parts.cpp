@@ -203,12 +203,13 @@ class Finder {
   }
 
   // The one matrix, if there is one, that has as many classes (rows, in PyTorch) and features as
-  // the data; `by_name`: of those whose name leaves no doubt.
+  // the data; `by_name`: of those whose name leaves no doubt, unless another layer may read it.
   [[nodiscard]] std::string only_head(std::span<const TensorInfo> candidates, bool by_name) const {
     std::vector<std::string> found;
     for (const TensorInfo& info : candidates)
       if (info.shape.size() == 2 && info.dtype && is_float(*info.dtype) &&
           (!by_name || is_sure_head(bare_name(info.name))) &&
+          (!by_name || choice_.classes || reader_of(info, candidates) == nullptr) &&
           (!choice_.classes || info.shape[0] == *choice_.classes) &&
           (!choice_.features || info.shape[1] == *choice_.features))
         found.push_back(info.name);
@@ -296,6 +297,15 @@ class Finder {
       if (std::ranges::find(tensor.shape, classes) == tensor.shape.end() ||
           followers_.contains(i) || is_head(i))
         continue;
+      // Not so where the head was named: the file may list its layers in another order.
+      if (choice_.weights.empty() && i > parts_.weights && tensor.shape.size() == 1 &&
+          tensor.name.ends_with("running_mean"))
+        fail(ErrorCode::unfilterable,
+             "{}: {} ({} numbers, as many as classes) is of a batch normalisation behind the last "
+             "layer {}, which must lose the class, too; export the model to ONNX, where it becomes "
+             "part of the layer. If it stands elsewhere, say --weights {}",
+             path_, tensor.name, classes, tensors_[parts_.weights].name,
+             tensors_[parts_.weights].name);
       if (parts_.findings.size() == kMostFindings) {
         parts_.findings.push_back({"", "more tensors of such a size are left as they are"});
         break;

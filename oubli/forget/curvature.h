@@ -59,13 +59,10 @@ struct CurvatureRun {
 // than kCurvatureAccuracyLoss.
 void require_promises(const CurvatureRun& run);
 
-struct CurvatureOutcome {
+struct CurvatureOutcome : NewModel {
   CurvatureRun run;
   WrittenCheck written_check;
   bool old_layer_absent = false;
-  std::vector<FileDigest> written;
-  std::string head_sha256;
-  std::vector<Finding> findings;
   std::string receipt;
 };
 // Error{self_check}, and nothing is written, if a promise is not kept.

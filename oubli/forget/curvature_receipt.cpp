@@ -1,13 +1,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "oubli/base/digest.h"
 #include "oubli/base/json.h"
-#include "oubli/base/version.h"
 #include "oubli/forget/curvature.h"
 #include "oubli/forget/masked.h"
 #include "oubli/forget/receipt.h"
-#include "oubli/forget/signature.h"
 
 namespace oubli {
 namespace {
@@ -87,48 +84,35 @@ std::string make_curvature_receipt(const ForgetInputs& inputs, const ForgetReque
                                    const CurvaturePlan& plan, const CurvatureOutcome& outcome,
                                    const ModelFile& written, const ForgetOutputs& outputs) {
   const Masked masked(inputs, request);
-  Json receipt{{"format", kReceiptFormat},
-               {"version", kReceiptVersion},
-               {"program",
-                {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
-  receipt["input"] = {{"files", masked.files(plan.digests.model)},
-                      {"head", masked.head(*inputs.model, plan.digests.head)}};
-  receipt["output"] = {{"files", masked.files(outcome.written)},
-                       {"head", masked.head(written, outcome.head_sha256)}};
-  receipt["previous_receipt_sha256"] =
-      outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
-  receipt["request"] = request_json(request);
-  receipt["calibration"] = {
+  Json answer;
+  answer["request"] = request_json(request);
+  answer["calibration"] = {
       {"means_of", nullptr}, {"from", "data"}, {"data_files", masked.files(plan.digests.data)}};
-  receipt["solver"] = nullptr;
-  receipt["curvature"] = step_json(plan);
-  receipt["classes"] = classes_json(inputs, request, plan.split);
-  receipt["bias_added"] = false;
-  receipt["run"] = masked.run(inputs.run->report());
-  receipt["run"]["new_model"] = run_check_json(outcome.run);
-  receipt["leak_check"] = nullptr;
+  answer["solver"] = nullptr;
+  answer["curvature"] = step_json(plan);
+  answer["classes"] = classes_json(inputs, request, plan.split);
+  answer["bias_added"] = false;
+  answer["run"] = masked.run(inputs.run->report());
+  answer["run"]["new_model"] = run_check_json(outcome.run);
+  answer["leak_check"] = nullptr;
   std::vector<std::string> not_checked = outcome.written_check.not_checked;
   not_checked.emplace_back("leaks: 'oubli audit' measures them against retrained networks");
   not_checked.emplace_back(
       "whether the layers before those changed still know the class (they do)");
   not_checked.emplace_back(
       "whether copies of the old model, its means or its data exist elsewhere");
-  receipt["not_checked"] = not_checked;
+  answer["not_checked"] = not_checked;
   std::vector<std::string> warnings = plan.warnings;
   std::ranges::copy(outcome.written_check.warnings, std::back_inserter(warnings));
-  receipt["warnings"] = warnings;
+  answer["warnings"] = warnings;
   std::vector<std::string> limits = limits_of_curvature();
   std::ranges::copy(limits_of_the_method(), std::back_inserter(limits));
-  receipt["limits"] = limits;
-  receipt["self_check"] = {{"written_tensors_are_the_computed_ones", true},  // else no receipt
-                           {"other_tensors_unchanged", true},
-                           {"forgotten_rows_absent", outcome.written_check.forgotten_rows_absent},
-                           {"old_layer_absent", outcome.old_layer_absent}};
-  std::vector<Finding> findings = inputs.model->findings();
-  findings.insert(findings.end(), outcome.findings.begin(), outcome.findings.end());
-  receipt["findings"] = masked.findings(findings);
-  if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
-  return to_text(receipt, 1) + "\n";
+  answer["limits"] = limits;
+  answer["self_check"] = {{"written_tensors_are_the_computed_ones", true},  // else no receipt
+                          {"other_tensors_unchanged", true},
+                          {"forgotten_rows_absent", outcome.written_check.forgotten_rows_absent},
+                          {"old_layer_absent", outcome.old_layer_absent}};
+  return receipt_text(inputs, request, plan.digests, outcome, written, outputs, answer);
 }
 
 }  // namespace oubli

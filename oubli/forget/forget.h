@@ -88,15 +88,19 @@ struct ForgetPlan {
 [[nodiscard]] ForgetPlan plan_forget(const ForgetInputs& inputs, const ForgetRequest& request,
                                      const std::stop_token& stop = {});
 
+// What was written, and what was found in it.
+struct NewModel {
+  std::vector<FileDigest> written;
+  std::string head_sha256;  // head_digest() of the written head
+  std::vector<Finding> findings;
+};
+
 // What came of a plan: what was measured, and what was written.
-struct ForgetOutcome {
+struct ForgetOutcome : NewModel {
   std::optional<LeakCheck> leaks;  // if there is data
   RunOutcome run_check;            // old and new model run on the same inputs
   std::optional<WrittenCheck> written_check;
-  std::vector<FileDigest> written;
-  std::string head_sha256;        // head_digest() of the written head
-  std::vector<Finding> findings;  // about the new model
-  std::string receipt;            // its text
+  std::string receipt;  // its text
 };
 // Only what can be known without writing anything: the leaks, if there is data.
 [[nodiscard]] ForgetOutcome look_for_leaks(const ForgetInputs& inputs, const ForgetRequest& request,

@@ -255,27 +255,35 @@ Json plan_json(const ForgetInputs& inputs, const ForgetRequest& request, const F
   return json;
 }
 
-std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
-                         const ForgetPlan& plan, const ForgetOutcome& outcome,
-                         const ModelFile& written, const ForgetOutputs& outputs) {
+std::string receipt_text(const ForgetInputs& inputs, const ForgetRequest& request,
+                         const InputDigests& digests, const NewModel& outcome,
+                         const ModelFile& written, const ForgetOutputs& outputs,
+                         const Json& answer) {
   Json receipt{{"format", kReceiptFormat},
                {"version", kReceiptVersion},
                {"program",
                 {{"version", kVersion}, {"compiler", kCompiler}, {"architecture", kArchitecture}}}};
   const Masked masked(inputs, request);
-  receipt["input"] = {{"files", masked.files(plan.digests.model)},
-                      {"head", masked.head(*inputs.model, plan.digests.head)}};
+  receipt["input"] = {{"files", masked.files(digests.model)},
+                      {"head", masked.head(*inputs.model, digests.head)}};
   receipt["output"] = {{"files", masked.files(outcome.written)},
                        {"head", masked.head(written, outcome.head_sha256)}};
   receipt["previous_receipt_sha256"] =
       outputs.previous_receipt ? Json(sha256_file(*outputs.previous_receipt)) : Json();
-  receipt.update(plan_json(inputs, request, plan, outcome));
-  receipt["self_check"] = self_check_json(plan.head_check, *outcome.written_check);
+  receipt.update(answer);
   std::vector<Finding> findings = inputs.model->findings();
   findings.insert(findings.end(), outcome.findings.begin(), outcome.findings.end());
   receipt["findings"] = masked.findings(findings);
   if (outputs.signing_key) sign_receipt(receipt, *outputs.signing_key);
   return to_text(receipt, 1) + "\n";
+}
+
+std::string make_receipt(const ForgetInputs& inputs, const ForgetRequest& request,
+                         const ForgetPlan& plan, const ForgetOutcome& outcome,
+                         const ModelFile& written, const ForgetOutputs& outputs) {
+  Json answer = plan_json(inputs, request, plan, outcome);
+  answer["self_check"] = self_check_json(plan.head_check, *outcome.written_check);
+  return receipt_text(inputs, request, plan.digests, outcome, written, outputs, answer);
 }
 
 Json parse_receipt(std::string_view text, const std::string& what) {

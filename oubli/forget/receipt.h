@@ -25,6 +25,13 @@ inline constexpr int kReceiptVersion = 1;
                                        const ForgetPlan& plan, const ForgetOutcome& outcome,
                                        const ModelFile& written, const ForgetOutputs& outputs);
 
+// What any method's receipt holds of files and findings, around its `answer`; signed if there is a
+// key.
+[[nodiscard]] std::string receipt_text(const ForgetInputs& inputs, const ForgetRequest& request,
+                                       const InputDigests& digests, const NewModel& outcome,
+                                       const ModelFile& written, const ForgetOutputs& outputs,
+                                       const nlohmann::ordered_json& answer);
+
 // Parts of it that `inspect` and --dry-run show as well.
 [[nodiscard]] nlohmann::ordered_json head_json(const ModelFile& model, const std::string& sha256);
 [[nodiscard]] nlohmann::ordered_json plan_json(const ForgetInputs& inputs,

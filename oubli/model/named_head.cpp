@@ -106,11 +106,11 @@ std::optional<bool> transposed_by_name(const std::string& name) {
 // Usual names first; of too many others the last, where files in the order of layers have the head.
 std::string list_of(std::vector<const TensorInfo*> matrices) {
   constexpr std::ptrdiff_t kMost = 12;
-  const auto others = std::ranges::stable_partition(
-      matrices, [](const TensorInfo* info) { return is_usual_head_name(info->name); });
+  const auto others =
+      std::stable_partition(matrices.begin(), matrices.end(),
+                            [](const TensorInfo* info) { return is_usual_head_name(info->name); });
   const std::ptrdiff_t surplus = std::ssize(matrices) - kMost;
-  if (surplus > 0)
-    matrices.erase(others.begin(), others.begin() + std::min(surplus, std::ssize(others)));
+  if (surplus > 0) matrices.erase(others, others + std::min(surplus, matrices.end() - others));
   if (std::ssize(matrices) > kMost) matrices.resize(kMost);
   std::vector<std::string> names;
   for (const TensorInfo* info : matrices) names.push_back(describe(*info));

@@ -133,6 +133,7 @@ def audit(
     all: bool = False,
     ignore_accuracy: bool = False,
     train_share: float = 0.7,
+    splits: int = 1,
     directions: int = 1000,
     bootstrap: int = 1000,
     seed: int = 0,
@@ -146,7 +147,8 @@ def audit(
     class; unseen2: more of them, for the floor. labels: true classes of the samples, `classes` the
     forgotten ones, both in the original numbering. Fails if labels look misaligned with what the
     retrained models say, unless `ignore_accuracy`. Of very large arrays an evenly spread part is
-    looked at, which a warning of the result describes, unless `all`. The result does not depend on
+    looked at, which a warning of the result describes, unless `all`. `splits` of the models into
+    those attacks learn from and the rest give intervals over both. The result does not depend on
     `jobs`.
 
     >>> import numpy as np, oubli
@@ -182,6 +184,7 @@ def audit(
         "all": bool(all),
         "ignore_accuracy": bool(ignore_accuracy),
         "train_share": float(train_share),
+        "splits": count(splits, "splits", 1),
         "directions": count(directions, "directions"),
         "bootstrap": count(bootstrap, "bootstrap"),
         "seed": count(seed, "seed"),

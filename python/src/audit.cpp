@@ -11,6 +11,7 @@
 #include "oubli/array/labels.h"
 #include "oubli/audit/alignment.h"
 #include "oubli/audit/columns.h"
+#include "oubli/audit/resplit.h"
 #include "oubli/audit/sampling.h"
 #include "oubli/base/enum_names.h"
 #include "oubli/base/interrupt.h"
@@ -47,6 +48,7 @@ struct Arguments {
   const Given* labels = nullptr;
   std::vector<std::string> classes, class_names, attacks, observers;
   AuditOptions options;
+  std::size_t splits = 1;
   bool ignore_accuracy = false;
 };
 
@@ -98,9 +100,11 @@ AuditResult audit_arrays(Arguments& given) {
   if (!given.ignore_accuracy) require_aligned(input);
   options.stop = StopScope::current();
   const std::size_t audited = audited_classes(input.samples, options).all().size();
-  Progress progress("audit", audited * (input.unseen2 ? 2 : 1));
+  Progress progress("audit", audited * (given.splits + (input.unseen2 ? 1 : 0)));
   options.on_class = [&] { progress.step(); };
   AuditResult result = audit(input, options);
+  if (result.leaks_reason.empty())
+    add_splits(result.leaks, input.seen, input.unseen, input.samples, options, given.splits);
   result.options.on_class = {};  // refers to `progress`
   if (misaligned) result.warnings.push_back(ignored_warning(*misaligned));
   return result;
@@ -154,6 +158,7 @@ std::shared_ptr<AuditResult> audit_in_python(const py::dict& options, const py::
   audit.retained = !forgotten_only;
   take("all", audit.all);
   take("ignore_accuracy", given.ignore_accuracy);
+  take("splits", given.splits);
   take("directions", audit.directions);
   take("bootstrap", audit.bootstrap);
   take("seed", audit.seed);

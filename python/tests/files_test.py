@@ -243,6 +243,28 @@ class Audits(Case):
         found.report("ours.html")
         self.assertEqual(read("program.html"), read("ours.html"))
 
+    def test_splits_as_the_program_makes_them(self):
+        np.save("seen.npy", self.seen)
+        np.save("unseen.npy", self.unseen)
+        np.save("y.npy", self.y)
+        files = ["--seen", "seen.npy", "--unseen", "unseen.npy", "--labels", "y.npy"]
+        words = ["--class", 1, "--attack", "logistic", "--directions", 0, "--bootstrap", 0]
+        expected = run("audit", *files, *words, "--splits", 3, "--json").replace("seen.npy", "seen")
+        found = oubli.audit(
+            self.seen,
+            self.unseen,
+            self.y,
+            [1],
+            attack=["logistic"],
+            directions=0,
+            bootstrap=0,
+            splits=3,
+        )
+        self.assertEqual(found.to_json(), expected)
+        self.assertIn("\"splits\": {", expected)
+        with self.assertRaises(oubli.Error):
+            oubli.audit(self.seen, self.unseen, self.y, [1], splits=0)
+
     def test_features_of_layers(self):
         rng = np.random.default_rng(5)
         kinds = ("features", "unseen_features", "before_features")

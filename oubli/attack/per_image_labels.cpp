@@ -10,6 +10,7 @@ namespace oubli {
 namespace {
 
 constexpr std::array kSmoothing{0.5, 2.0, 8.0, 32.0};
+constexpr std::size_t kMostNetworks = std::numeric_limits<std::uint16_t>::max();
 
 // Of some networks: how often each label was given, per image and over all of them.
 struct LabelCounts {
@@ -107,7 +108,12 @@ LabelAttack::LabelAttack(const PerImageInput& input, std::optional<double> shrin
       shrinkage_(shrinkage),
       step_(std::max<std::size_t>(1, input.images / kTrialImages)) {
   for (std::size_t side = 0; side < 2; ++side) {
-    OUBLI_ASSERT(input.train[side].size() <= std::numeric_limits<std::uint16_t>::max());
+    if (const std::size_t networks = input.train[side].size(); networks > kMostNetworks)
+      fail(ErrorCode::usage,
+           "the attack per image learns from {} networks of a kind; from {} on it cannot count "
+           "their "
+           "labels: give fewer, or leave out --all",
+           networks, kMostNetworks + 1);
     counts_[side].assign(folds_of(input), Matrix<std::uint16_t>(input.images, input.columns));
   }
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "oubli/attack/per_image_fit.h"
+#include "oubli/base/error.h"
 #include "oubli/base/random.h"
 
 namespace oubli {
@@ -265,6 +266,12 @@ TEST(PerImage, LearnsTheLabelsOfEachImage) {
   const PerImageScores scores = score_labels(networks.input());
   EXPECT_NEAR(advantage(scores.scores), 0.8, tolerance(50 * 130));
   EXPECT_GT(advantage(scores.scores, 10), 0.99);  // at best 0.998
+}
+
+TEST(PerImage, RefusesMoreNetworksThanLabelsCanBeCountedOf) {
+  const auto answer = [](std::size_t, std::size_t, std::size_t, double noise) { return noise; };
+  EXPECT_NO_THROW((void)score_labels(Networks(65'535, 1, 1, 2, 12, answer).input()));
+  EXPECT_THROW((void)score_labels(Networks(65'536, 1, 1, 2, 12, answer).input()), Error);
 }
 
 TEST(PerImage, ACommonOffsetDoesNotChangeProbabilities) {

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/names.h"
 
 namespace oubli {
@@ -118,9 +119,8 @@ Judged judge(const Population& population, const AuditSamples& samples,
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::span<const double> row = sum.row(i);
-      const auto largest = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
       const std::uint32_t label = samples.labels[rows[i]];
-      judged.confusion.add(label, static_cast<std::uint32_t>(columns[largest]));
+      judged.confusion.add(label, static_cast<std::uint32_t>(columns[place_of_largest(row)]));
       for (Leaning& leaning : judged.leanings) leaning.add(label, row);
     }
   }

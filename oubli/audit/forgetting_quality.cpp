@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 
 namespace oubli {
 namespace {
@@ -118,11 +119,8 @@ double log_odds(std::span<const float> logits, std::size_t column) {
 
 OddsOfImage log_odds(MatrixView<const float> first, MatrixView<const float> second) {
   std::vector<std::size_t> answers(second.cols());
-  for (std::size_t n = 0; n < second.rows(); ++n) {
-    const auto row = second.row(n);
-    ++answers[static_cast<std::size_t>(std::ranges::max_element(row) - row.begin())];
-  }
-  const auto common = static_cast<std::size_t>(std::ranges::max_element(answers) - answers.begin());
+  for (std::size_t n = 0; n < second.rows(); ++n) ++answers[place_of_largest(second.row(n))];
+  const std::size_t common = place_of_largest(answers);
   OddsOfImage odds;
   for (std::size_t n = 0; n < first.rows(); ++n)
     odds.first.push_back(log_odds(first.row(n), common));

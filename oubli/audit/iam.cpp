@@ -1,12 +1,12 @@
 #include "oubli/audit/iam.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "oubli/audit/figure.h"
 #include "oubli/audit/forgetting_quality.h"
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 
 namespace oubli {
 namespace {
@@ -55,7 +55,7 @@ double interpolated_measure(MatrixView<const float> unlearned, MatrixView<const 
   std::vector<double> signals[3];
   for (std::size_t i = 0; i < retrained.rows(); ++i) {
     const auto row = retrained.row(i);
-    const auto answer = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+    const std::size_t answer = place_of_largest(row);
     signals[0].push_back(log_odds(unlearned.row(i), answer));
     signals[1].push_back(log_odds(original.row(i), answer));
     signals[2].push_back(log_odds(row, answer));

@@ -8,6 +8,7 @@
 
 #include "oubli/base/class_split.h"
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 
@@ -18,10 +19,6 @@ std::vector<std::uint32_t> all_samples(const AuditSamples& samples) {
   std::vector<std::uint32_t> rows(samples.labels.size());
   std::iota(rows.begin(), rows.end(), 0U);
   return rows;
-}
-
-std::size_t top(std::span<const float> row) {
-  return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
 }
 
 double cross_entropy(std::span<const float> row, std::size_t target) {
@@ -176,7 +173,7 @@ void count_labels(const Matrix<float>& logits, const AuditSamples& samples,
   std::vector<std::size_t> of_forgotten(samples.forgotten.size());
   for (std::size_t i = 0; i < logits.rows(); ++i) {
     const std::size_t label = samples.labels[i];
-    const std::size_t answer = top(logits.row(i));
+    const std::size_t answer = place_of_largest(logits.row(i));
     const auto place = std::ranges::lower_bound(samples.forgotten, label);
     if (place != samples.forgotten.end() && *place == label) {
       const auto c = static_cast<std::size_t>(place - samples.forgotten.begin());
@@ -253,8 +250,8 @@ FlipPass flips_between(const Population& before, const Population& after,
         std::vector<float> naive(retained.size());
         for (std::size_t i = 0; i < rows.size(); ++i) {
           for (std::size_t j = 0; j < retained.size(); ++j) naive[j] = old_logits(i, retained[j]);
-          const std::size_t old_answer = top(naive);
-          const std::size_t flip = old_answer != top(new_logits.row(i)) ? 1 : 0;
+          const std::size_t old_answer = place_of_largest(naive);
+          const std::size_t flip = old_answer != place_of_largest(new_logits.row(i)) ? 1 : 0;
           const auto count = [&](auto& figure) {
             figure.flips += flip;
             ++figure.samples;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oubli/base/largest.h"
+
 namespace oubli {
 
 void observe(Observer observer, MatrixView<float> logits) {
@@ -14,9 +16,9 @@ void observe(Observer observer, MatrixView<float> logits) {
       const double mean = sum / static_cast<double>(row.size());
       for (float& value : row) value = static_cast<float>(static_cast<double>(value) - mean);
     } else {
-      const auto top = std::ranges::max_element(row) - row.begin();
+      const std::size_t top = place_of_largest(row);
       std::ranges::fill(row, 0.0F);
-      row[static_cast<std::size_t>(top)] = 1;
+      row[top] = 1;
     }
   }
 }

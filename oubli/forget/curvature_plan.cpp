@@ -6,6 +6,7 @@
 
 #include "oubli/array/row_blocks.h"
 #include "oubli/base/interrupt.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/temporary_folder.h"
 #include "oubli/forget/curvature.h"
@@ -136,8 +137,7 @@ CurvatureRun run_both(const ForgetInputs& inputs, const ClassSplit& split, const
         run.head_mismatch = std::max(run.head_mismatch, head_mismatch(written.head(), batch));
         for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
           const auto row = batch.logits.row(i);
-          const std::size_t now =
-              split.retained[static_cast<std::size_t>(std::ranges::max_element(row) - row.begin())];
+          const std::size_t now = split.retained[place_of_largest(row)];
           const bool flipped = now != before[first + i];
           if (split.forgets(labels[first + i])) {
             run.forgotten_flips += flipped ? 1U : 0U;

@@ -6,6 +6,7 @@
 
 #include "oubli/array/row_blocks.h"
 #include "oubli/audit/recognition.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/random.h"
 #include "oubli/base/workers.h"
 
@@ -90,11 +91,8 @@ void compare_labels(const BothLogits& logits, std::span<const std::size_t> retai
                     LeakCheck& check) {
   check.label_samples = rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto best = [i](const Matrix<float>& m) {
-      const auto row = m.row(i);
-      return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
-    };
-    const std::size_t naive = best(logits.naive), now = best(logits.chosen);
+    const std::size_t naive = place_of_largest(logits.naive.row(i)),
+                      now = place_of_largest(logits.chosen.row(i));
     const std::size_t label = labels[rows[i]];
     if (naive != now) ++check.label_flips;
     if (!std::ranges::binary_search(retained, label)) continue;

@@ -7,6 +7,7 @@
 
 #include "oubli/audit/alignment.h"
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 #include "oubli/data/preparation_config.h"
 #include "oubli/data/resize.h"
 #include "oubli/runtime/model_runner.h"
@@ -81,11 +82,8 @@ std::optional<std::vector<bool>> right_with(const Engine& engine, const OnnxMode
     for (std::size_t first = 0; first < samples.size(); first += runner.batch()) {
       const std::size_t count = std::min(runner.batch(), samples.size() - first);
       const ModelOutputs made = runner.run(samples.subspan(first, count));
-      for (std::size_t i = 0; i < count; ++i) {
-        const auto row = made.logits.row(i);
-        right.push_back(static_cast<std::uint32_t>(std::ranges::max_element(row) - row.begin()) ==
-                        labels[first + i]);
-      }
+      for (std::size_t i = 0; i < count; ++i)
+        right.push_back(place_of_largest(made.logits.row(i)) == labels[first + i]);
     }
     return right;
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 
 #include "oubli/array/labels.h"
 #include "oubli/base/error.h"
+#include "oubli/base/largest.h"
 #include "oubli/forget/self_check.h"
 #include "oubli/runtime/model_runner.h"
 #include "oubli/runtime/rows.h"
@@ -17,11 +18,6 @@ namespace {
 
 // Equal numbers in equal graphs: an engine may still choose another way to add them up.
 constexpr double kRoundings = 32;
-
-template <typename T>
-std::size_t largest(std::span<const T> row) {
-  return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
-}
 
 double magnitude(std::span<const double> row) {
   double most = 0;
@@ -235,8 +231,7 @@ void RunComparison::compare_logits(const ModelOutputs& before, const ModelOutput
     for (const std::size_t j : filter_.split.retained)
       naive.push_back(static_cast<double>(before.logits(i, j)));
     std::vector<double> found(after.logits.row(i).begin(), after.logits.row(i).end());
-    if (largest(std::span<const double>(naive)) != largest(std::span<const double>(found)))
-      ++check_.label_flips;
+    if (place_of_largest(naive) != place_of_largest(found)) ++check_.label_flips;
     centre(naive);
     centre(found);
     const double bound =
@@ -257,8 +252,8 @@ void RunComparison::count_right(const ModelOutputs& before, const ModelOutputs& 
     const auto place = filter_.split.new_index(labels[i]);
     if (!place) continue;
     ++kept_;
-    if (largest(before.logits.row(i)) == labels[i]) ++right_before_;
-    if (largest(after.logits.row(i)) == *place) ++right_after_;
+    if (place_of_largest(before.logits.row(i)) == labels[i]) ++right_before_;
+    if (place_of_largest(after.logits.row(i)) == *place) ++right_after_;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "oubli/array/row_blocks.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/workers.h"
 
 namespace oubli {
@@ -100,7 +101,7 @@ Confusion confusion_of(const HeadView& head, const CalibrationData& data,
   std::ranges::sort(rows);
   Confusion confusion(head.classes());
   for_logits(head, data, rows, [&](std::uint32_t label, std::span<const float> row) {
-    confusion.add(label, static_cast<std::uint32_t>(std::ranges::max_element(row) - row.begin()));
+    confusion.add(label, static_cast<std::uint32_t>(place_of_largest(row)));
   });
   return confusion;
 }

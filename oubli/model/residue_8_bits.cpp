@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "oubli/base/largest.h"
 #include "oubli/model/residue.h"
 
 namespace oubli {
@@ -18,7 +19,7 @@ constexpr std::size_t kMarksAtOnce = sizeof(std::uint64_t);
 // from the first, in units of the distance of the first two.
 struct ThreeValues {
   explicit ThreeValues(std::span<const double> w)
-      : high(static_cast<std::size_t>(std::ranges::max_element(w) - w.begin())),
+      : high(place_of_largest(w)),
         low(static_cast<std::size_t>(std::ranges::min_element(w) - w.begin())) {
     while (third == high || third == low) ++third;
     share = static_cast<float>((w[high] - w[third]) / (w[high] - w[low]));

@@ -91,6 +91,16 @@ expect 3 'cut.onnx' "$program" predict cut.onnx --data mnist -o other.npy
 /usr/bin/python3 - <<'PYTHON'
 import json, numpy, onnx
 from onnx import numpy_helper
+import hashlib
+pixels = open("data/mnist/t10k-images-idx3-ubyte", "rb").read()[16:]
+labels = open("data/mnist/t10k-labels-idx1-ubyte", "rb").read()[8:]
+samples = hashlib.sha256()
+for i, label in enumerate(labels):
+    samples.update(b"%d 28 28 1\n" % label + pixels[i * 784 : (i + 1) * 784])
+receipt = json.load(open("filtered.onnx.receipt.json"))
+assert receipt["calibration"]["data_files"] == [
+    {"role": "data", "name": "mnist", "bytes": 100 * 784, "sha256": samples.hexdigest()}
+], receipt["calibration"]
 model = onnx.load("model.onnx")
 onnx.checker.check_model(model, full_check=True)
 assert model.ir_version == 8 and model.opset_import[0].version == 17

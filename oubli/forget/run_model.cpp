@@ -11,6 +11,7 @@
 
 #include "oubli/array/labels.h"
 #include "oubli/base/digest.h"
+#include "oubli/base/largest.h"
 #include "oubli/base/names.h"
 #include "oubli/base/scratch_file.h"
 #include "oubli/base/workers.h"
@@ -83,12 +84,24 @@ std::unique_ptr<ModelFile> stand_in_for(const ModelFile& model, const RunOptions
   return stand_in;
 }
 
-std::size_t largest(std::span<const float> row) {
-  return static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
+// Of a data set known by name, which lies in no file of the user's: what is read of it, in order.
+FileDigest digest_of_samples(const SampleSource& source) {
+  FileDigest digest{"data", source.name(), "", 0};
+  Sha256 sum;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const Sample sample = source.read(i);
+    sum.update(as_bytes(fmt::format("{} {} {} {}\n", source.labels()[i], sample.height,
+                                    sample.width, sample.channels)));
+    sum.update(std::as_bytes(std::span(sample.pixels)));
+    digest.bytes += sample.pixels.size();
+  }
+  digest.sha256 = sum.hex();
+  return digest;
 }
 
 // One digest over all inputs in order, so that a receipt names the data in one line.
 FileDigest digest_of_source(const SampleSource& source) {
+  if (source.files().empty()) return digest_of_samples(source);
   FileDigest digest{"data", fs::path(source.name()).filename().string(), "", 0};
   if (!source.mapped().empty()) {  // what was read, whatever is at its place by now
     digest = file_named("data", source.files().front());
@@ -96,7 +109,7 @@ FileDigest digest_of_source(const SampleSource& source) {
     return digest;
   }
   if (source.files().size() == 1) return digest_of("data", source.files().front());
-  digest.files = std::max<std::size_t>(1, source.files().size());
+  digest.files = source.files().size();
   Sha256 sum;
   for (const fs::path& path : source.files()) {
     const MappedFile file(path);
@@ -106,7 +119,7 @@ FileDigest digest_of_source(const SampleSource& source) {
     sum.update(file.bytes());
     digest.bytes += file.bytes().size();
   }
-  digest.sha256 = source.files().empty() ? "" : sum.hex();
+  digest.sha256 = sum.hex();
   return digest;
 }
 
@@ -241,7 +254,7 @@ void CalibrationRun::take(std::size_t first, const ModelOutputs& batch, ScratchF
   for (std::size_t i = 0; i < batch.logits.rows(); ++i) {
     const std::uint32_t label = state_->labels[first * each + i];
     if (label == kNoLabel) continue;
-    confusion_.add(label, static_cast<std::uint32_t>(largest(batch.logits.row(i))));
+    confusion_.add(label, static_cast<std::uint32_t>(place_of_largest(batch.logits.row(i))));
     if (report_.left_out != 0) features.write(std::as_bytes(batch.features.row(i)));
   }
   if (report_.left_out == 0) features.write(std::as_bytes(batch.features.flat()));

@@ -7,6 +7,7 @@ idle machine only; processor time on any.
 """
 import argparse
 import os
+import pathlib
 import resource
 import subprocess
 import tempfile
@@ -41,12 +42,24 @@ def build(commit, folder):
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def lines(folder):
+    """Lines of C++ in oubli/ without tests."""
+    sources = pathlib.Path(folder, "oubli").rglob("*.*")
+    return sum(
+        source.read_text().count("\n")
+        for source in sources
+        if source.suffix in (".h", ".cpp") and not source.stem.endswith("_test")
+    )
+
+
 with tempfile.TemporaryDirectory() as folder:
     old = build(arguments.before, os.path.join(folder, "old"))
     new = build("HEAD", os.path.join(folder, "new"))
+    sizes = [lines(os.path.join(folder, name)) for name in ("old", "new")]
 for case, a, b in zip(("elapsed", "processor time"), old, new):
     print(
         f"{arguments.preset} build, {arguments.jobs} jobs, {case}: "
         f"{arguments.before} {a:.0f} s, now {b:.0f} s, "
         f"ratio {a / b:.2f}x, target {TARGET:.0f}x {'met' if a / b >= TARGET else 'MISSED'}"
     )
+print(f"lines of oubli/ without tests: {arguments.before} {sizes[0]}, now {sizes[1]}")

@@ -7,9 +7,10 @@
                    convolutions; the loss is taken on other images and in single precision. All
                    networks begin with the weights of `oubli reproduce cifar10`, so that variants
                    are compared network by network.
---run RUN          A run folder: how do nearest neighbours on retained classes depend on the number
-                   of networks they learn from, and in how many splits do the attacks reach the
-                   paper's advantages?
+--run RUN          A run folder: accuracy on the whole test set; how do nearest neighbours on
+                   retained classes depend on the number of networks they learn from, and of images
+                   that each is shown; in how many splits do the attacks reach the paper's
+                   advantages?
 """
 import argparse
 import json
@@ -70,16 +71,35 @@ def loss(hidden, networks):
             print(line, flush=True)
 
 
+def print_accuracy(networks, labels):
+    """Of networks that saw everything: on the whole test set, and on retained classes."""
+    right = np.array([logits.argmax(1) == labels for logits in networks])
+    for what, of in (("all images", right), ("retained classes", right[:, labels != 0])):
+        print(f"accuracy before deletion, {what}: {100 * of.mean():.2f} %")
+
+
+def print_images(populations, labels):
+    """How nearest neighbours on retained classes depend on the images each network is shown."""
+    for shown in (50, 150, 400, 1000):
+        found = peer.over_retained(populations, labels, 0, peer.neighbours, seed=1, shown=shown)
+        print(
+            f"nearest neighbours, retained classes, {shown} images of each network: {found:.3f}",
+            flush=True,
+        )
+
+
 def check_run(run, splits):
     labels = peer.test_labels("cifar10")
-    for part in json.loads((pathlib.Path(run) / "run.json").read_text())["parts"]:
+    for part in json.loads((pathlib.Path(run) / "run.json").read_text())["config"]["parts"]:
         prefix = f"cnn{part['hidden']}"
         populations = [
             peer.read_networks(run, f"{prefix}-seen", without=0),
             peer.read_networks(run, f"{prefix}-unseen-0"),
         ]
         print(f"p = {part['hidden']}")
+        print_accuracy(peer.read_networks(run, f"{prefix}-seen"), labels)
         peer.print_growth(populations, labels, 0, 150, splits)
+        print_images(populations, labels)
         peer.print_splits(run, part["hidden"])
 
 

@@ -9,7 +9,7 @@
 # The price: names in unnamed namespaces must differ within what is compiled as one, and a file that
 # lists members for json_fields.h comes before those that ask for them; tests/together.sh looks.
 option(OUBLI_TOGETHER "Compile folders as a whole" OFF)
-set(OUBLI_TOGETHER_FOLDERS array base data forget model)
+set(OUBLI_TOGETHER_FOLDERS array base data forget model rivals)
 
 # A target of which groups of files, or so many at a time, are compiled as one.
 function(oubli_compile_together target)

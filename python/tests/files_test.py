@@ -261,7 +261,7 @@ class Audits(Case):
             splits=3,
         )
         self.assertEqual(found.to_json(), expected)
-        self.assertIn("\"splits\": {", expected)
+        self.assertIn('"splits": {', expected)
         with self.assertRaises(oubli.Error):
             oubli.audit(self.seen, self.unseen, self.y, [1], splits=0)
 

@@ -330,6 +330,8 @@ VerifyStep data_step(std::span<const Claims::File> said, std::span<const FileDig
   const bool known = std::ranges::all_of(found, [&](const FileDigest& file) {
     return std::ranges::find(said, file.sha256, &Claims::File::sha256) != said.end();
   });
+  if (!known && std::ranges::find(said, "", &Claims::File::sha256) != said.end())
+    return not_made(what, "the receipt, of an earlier version, has no digest of it");
   return step(what, known, known ? "SHA-256 as in the receipt" : "is not that of the receipt");
 }
 

@@ -145,6 +145,10 @@ TEST_F(Verify, AChoiceMadeOnDataIsVerifiedFromMeansAndTheOtherWayRound) {
   EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "its data"), State::passed);
   with_data.data->files[0].sha256 = std::string(64, '0');
   EXPECT_EQ(state_of(verify_receipt(receipt, inputs), "its data"), State::failed);
+  // Receipts of before data sets known by name had digests say nothing of them.
+  auto silent = receipt;
+  silent["calibration"]["data_files"][0]["sha256"] = "";
+  EXPECT_EQ(state_of(verify_receipt(silent, inputs), "its data"), State::not_made);
   // What was chosen cannot be another one than was asked for.
   auto lie = receipt;
   lie["request"]["solver"] = "paper";
